@@ -25,9 +25,9 @@ BUILD = build$(patsubst %,-%,$(filter-out gcc cc,$(COMPILER)))$(if $(SAN),-san)
 
 WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla \
     -Wstrict-prototypes -Wmissing-prototypes -Werror
-# Sanitizers report lines only; a debugger also needs variables.
+# Sanitizers need only line numbers (-g1); a debugger also needs variables (-g).
 SYMBOLS ?= $(if $(SAN),-g1,-g)
-# Optimisation gains little with sanitizers: -O1 compiles in three fifths of the time.
+# With sanitizers -O2 gains little over -O1, which compiles in three fifths of the time.
 OPTIMISE = $(if $(SAN),-O1,-O2) $(SYMBOLS)
 OPENMP = -fopenmp
 CFLAGS = $(OPTIMISE)
@@ -35,15 +35,16 @@ ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) -I. -fPIC \
     -fvisibility=hidden $(OPENMP) -pthread -MMD -MP \
     -DES_VERSION='"$(VERSION)"' $(PACKAGE_CFLAGS) $(CFLAGS) $(SANITIZE)
 ifneq ($(SAN),)
-# Sanitizers' checks keep clang from vectorising loops; this turns off its warning.
+# The checks of sanitizers keep clang from vectorising loops; -Wno-pass-failed turns off its warning.
 SANITIZE = -fsanitize=$(SAN) -fno-sanitize-recover=all \
     -fno-omit-frame-pointer -Wno-pass-failed
 # clang's runtime for C lacks the check `function`, which is only for C++.
 SANITIZE_CXX = $(if $(findstring clang,$(CXX)),-fno-sanitize=function)
 endif
 
-# Packages, by the folders that may use them; pkg-config runs once for each group. Packages that only
-# tests use are a separate group, because pkg-config prints nothing if one package of a group is missing.
+# Flags of the packages, one group for each folder that may use them; pkg-config runs once for each group.
+# Packages that only tests use are a separate group, because pkg-config prints nothing if one package of a
+# group is missing.
 pkg = $(shell pkg-config $(1) $(2) 2>/dev/null)
 PACKAGES = sqlite3 libpng zlib cairo freetype2 fribidi openblas jansson libcurl inih
 PACKAGE_CFLAGS := $(call pkg,--cflags,$(PACKAGES))
@@ -56,16 +57,15 @@ YAML_LIBS := $(call pkg,--libs,yaml-0.1)
 CMOCKA_CFLAGS := $(call pkg,--cflags,cmocka)
 CMOCKA_LIBS := $(call pkg,--libs,cmocka)
 
-# CUDA: a plugin of entropy-train; tests compile the same sources for the host. All build folders share
-# the objects of nvcc, which do not depend on CC or SAN.
+# The CUDA back-end is a plugin of entropy-train; tests compile its sources for the host. All build folders
+# share the objects of nvcc, which do not depend on CC or SAN.
 NVCC := $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA = $(if $(NVCC),1,0)
 CUDA_HOME = $(abspath $(dir $(lastword $(NVCC)))..)
 CUDA_OBJ = build/cuda
 CUDA_LIB = $(BUILD)
-# CARDS=one compiles for one kind of card, in half the time, for tests on machines without a card. It
-# does not replace objects that were compiled for all cards.
-# Without a card the tests need kernels for one kind only.
+# CARDS=one compiles kernels for one kind of card, in half the time. Tests on machines without a card need
+# only these kernels. CARDS=one does not replace objects that were compiled for all cards.
 TEST_CARDS = $(if $(wildcard /dev/nvidiactl),all,one)
 CARDS ?= $(if $(T),$(TEST_CARDS),all)
 CARDS_BUILT := $(shell cat $(CUDA_OBJ)/cards 2>/dev/null)
@@ -74,7 +74,7 @@ CUDA_ARCHS_one = -gencode arch=compute_90,code=sm_90
 CUDA_ARCHS_all = -gencode arch=compute_80,code=sm_80 \
     $(CUDA_ARCHS_one) -gencode arch=compute_90,code=compute_90
 CUDA_ARCHS = $(CUDA_ARCHS_$(CARDS_USED))
-# Compressing makes the plugin small; tests skip it, which saves a sixth of nvcc's time.
+# Compression makes the plugin small. Builds for tests do not compress, which saves a sixth of nvcc's time.
 COMPRESS_all = --compress-mode=size
 NVCC_FLAGS = -std=c++17 -O3 -lineinfo $(COMPRESS_$(CARDS_USED)) -I. -Werror all-warnings \
     -Xcompiler -Wall,-fPIC,-fvisibility=hidden $(CUDA_ARCHS)
@@ -93,7 +93,7 @@ say = $(if $(V),,@echo '  $(1)  $@';)
 in = $(sort $(shell find $(1) -name '*.c'))
 STATS_ALL = $(call in,analyzer/statistics)
 ANALYZER_SRC = $(filter-out $(STATS_ALL),$(call in,analyzer))
-# Compiled a second time for the SQL extension, which takes SQLite's functions from the program that loads it.
+# This file belongs to the SQL extension, which uses the SQLite functions of the program that loads it.
 SQL_EXTENSION_SRC = store/sql/extension.c
 STORE_SRC = $(filter-out $(SQL_EXTENSION_SRC),$(call in,store))
 RENDER_SRC = $(call in,render)
@@ -105,10 +105,10 @@ SYNTHETIC_SRC = $(wildcard samples/alerts/synthetic*.c)
 CUDA_SRC = $(wildcard hooks/trainer/cuda/*.cu)
 CUDA_HOST_SRC = $(wildcard tests/emulation/*.cc)
 
-# The table of --preset, embedded as bytes.
+# The object that embeds the table of presets (--preset).
 PRESETS = $(BUILD)/obj/hooks/trainer/settings/presets.S.o
 
-# The scripts of the report page, in order of dependency.
+# The object that embeds the report page, and the page's scripts in the order of their dependencies.
 REPORT_PAGE = $(BUILD)/obj/cli/report/page.S.o
 REPORT_SCRIPTS = $(patsubst %,cli/report/%.js,inflate values plot dom data state scale steps \
     heatmap chart curves maps csv runs fold parallel table flags config report)
@@ -143,8 +143,8 @@ TESTS_SRC = $(sort $(wildcard tests/*/test_*.c))
 TESTS = $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(TESTS_SRC)))
 BENCHES = $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/bench_*.c))
 SCRIPTS = $(sort $(wildcard tests/*/test_*.sh))
-# Scripts that the pass with sanitizers runs in addition to the test programs: they give the programs
-# broken files, options and peers.
+# Scripts that the pass with sanitizers runs in addition to the test programs, because they confront the
+# programs with broken files, options and peers.
 SANITIZED = cli cli_errors fragments salvage salvage_fragment merge_fragments \
     watch_rules train_cli probe sweep_command sql soak
 SANITIZED_SCRIPTS = $(foreach name,$(SANITIZED),$(filter %/test_$(name).sh,$(SCRIPTS)))
@@ -214,8 +214,8 @@ test-deps:
 TEST_LINKER := $(if $(shell command -v ld.gold),gold)
 $(BUILD)/tests/% $(BUILD)/bench/%: LINKER ?= $(TEST_LINKER)
 
-# Sanitizers' records of source locations contain addresses. Without relocations (no PIE) a program links
-# in half the time and starts sooner.
+# Sanitizers store an address for each source location that they check. Without relocations of these
+# addresses (no PIE) a program links in half the time and starts sooner.
 FIXED = $(if $(SAN),-no-pie)
 
 link = $(call say,LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(FIXED) $(LINKER:%=-fuse-ld=%) -o $@ $(filter %.o,$^) \
@@ -228,7 +228,7 @@ $(BUILD)/entropy-scan: $(call objects,cli/program/main.c) \
 $(BUILD)/entropy-recorder: $(call archives,process recorder store analyzer)
 	$(call link,$(SQLITE_LIBS))
 
-# The trainer does not link SQLite: it records through the ring.
+# The trainer does not link SQLite, because it records through a ring buffer to entropy-recorder.
 $(BUILD)/entropy-train: $(call objects,hooks/trainer/main.c) \
     $(call archives,trainer recorder store analyzer)
 	$(call link,$(BLAS_LIBS) $(JSON_LIBS) -ldl)
@@ -239,7 +239,7 @@ LLAMA_CFLAGS := $(if $(shell pkg-config --exists llama 2>/dev/null && echo 1),$(
 $(LLAMA_SAMPLE): $(PUBLIC_HEADER)
 $(LLAMA_SAMPLE): PACKAGE_CFLAGS += -I$(BUILD)/include $(LLAMA_CFLAGS)
 
-# Built only for `make alerts`.
+# Only `make alerts` builds this program.
 $(BUILD)/entropy-histories: $(call objects,samples/alerts/main.c $(SYNTHETIC_SRC)) \
     $(call archives,store analyzer)
 	$(call link,$(SQLITE_LIBS))
@@ -251,8 +251,8 @@ $(BUILD)/entropy-corpus: samples/corpus/entropy-corpus Makefile
 # --- libraries -------------------------------------------------------------
 
 # Each library exports its public functions; everything else comes from the archive `inner` and is hidden.
-# libentropyscan takes errors and runs from libentropyrecord, so that a process has one error message per
-# thread. They use POSIX threads and no OpenMP.
+# libentropyscan uses the error and run functions of libentropyrecord, so that a process has one error
+# message per thread. Both libraries use POSIX threads instead of OpenMP.
 RECORD_SRC = $(RECORDER_SRC) $(call in,analyzer/entropy) analyzer/base/status.c \
     store/run.c
 READ_SRC = store/reader.c store/cursor.c store/damage.c
@@ -276,13 +276,13 @@ $(READ_SO): $(call objects,$(READ_SRC)) $(RECORD_SO) $(call archive,inner) \
 	$(call share,$(SQLITE_LIBS))
 	$(Q)ln -sf $(notdir $@) $(basename $@)
 
-# The extension for sqlite3's .load: it does not link SQLite, and exports only its entry point.
+# The extension for sqlite3's .load command does not link SQLite, and exports only its entry point.
 $(SQL_EXTENSION): $(call objects,$(SQL_EXTENSION_SRC)) $(call archives,store analyzer)
 	$(call say,LD)$(CC) $(filter-out $(OPENMP),$(ALL_CFLAGS)) $(LDFLAGS) -shared \
 	    $(if $(SAN),,-Wl,-z,defs) -Wl,--exclude-libs,ALL -o $@ \
 	    $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group -lm
 
-# Each static library is one object in which only exported functions have names.
+# Each static library is one object, in which all symbols except exported functions are local.
 $(BUILD)/libentropyrecord.a: $(call objects,$(RECORD_SRC)) $(call archive,inner)
 $(BUILD)/libentropyscan.a: $(call objects,$(READ_SRC)) $(call archive,inner)
 $(STATIC_LIBRARIES):
@@ -317,8 +317,9 @@ $(eval $(call archive_rule,process,$(PROCESS_SRC)))
 $(eval $(call archive_rule,trainer,$(TRAINER_SRC) $(PRESETS)))
 $(eval $(call archive_rule,cli,$(CLI_SRC) $(REPORT_PAGE)))
 
-# Test programs spend their time in the code under test, so -O0 suffices; tests/support computes and is
-# optimised. With sanitizers -O1 would double their compile time; the plain build gives the warnings of -O1.
+# Test programs need little optimisation, because they spend their time in the code under test. -O1 gives
+# more warnings than -O0, but would double their compile time with sanitizers. tests/support computes and
+# is optimised.
 $(BUILD)/obj/tests/%: OPTIMISE = $(if $(SAN),-O0,-O1) $(SYMBOLS)
 $(BUILD)/obj/tests/%: PACKAGE_CFLAGS += $(CMOCKA_CFLAGS)
 $(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/bench/%: OPTIMISE = \
@@ -337,8 +338,8 @@ $(BUILD)/obj/%_amx.o: VECTOR = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma 
 $(BUILD)/obj/%_avx2.o: VECTOR = -mavx2 -mfma $(VECTOR_OPTIMISE)
 $(BUILD)/obj/%_x86.o: VECTOR = $(VECTOR_OPTIMISE)
 endif
-# Loops of these files become multiply-adds; with sanitizers their sums keep the same order.
-# A square root that may set errno is not vectorised.
+# -ffp-contract=fast makes fused multiply-adds of loops. The flags are the same with sanitizers, so that sums
+# keep their order. A square root that may set errno would not be vectorised.
 $(BUILD)/obj/hooks/trainer/cpu/%: VECTOR += -ffp-contract=fast -fno-math-errno
 $(BUILD)/obj/hooks/trainer/cpu/%: OPTIMISE = -O2 $(SYMBOLS)
 
@@ -348,7 +349,7 @@ $(BUILD)/obj/%.o: %.c Makefile
 
 # --- CUDA ------------------------------------------------------------------
 
-# The plugin takes es_fail and similar functions from the program that loads it.
+# The plugin calls es_fail and similar functions of the program that loads it.
 EXPORTS = -Wl,--export-dynamic-symbol=es_fail,--export-dynamic-symbol=es_message
 $(BUILD)/entropy-train: LDFLAGS += $(EXPORTS)
 $(BUILD)/tests/%: LDFLAGS += $(EXPORTS)
@@ -393,7 +394,7 @@ cuda-spills: $(call device_objects,$(CUDA_SRC))
 # well, they would take minutes to compile.
 ifneq ($(SAN)$(findstring clang,$(CXX)),)
 $(BUILD)/obj/%.cu.o: OPTIMISE = -O0 $(SYMBOLS)
-# These kernels take most of the tests' time: seven seconds of compiling save twenty of testing.
+# These kernels take most of the tests' time. Optimising them takes seven seconds and saves twenty of testing.
 $(BUILD)/obj/hooks/trainer/cuda/attention_exact.cu.o: OPTIMISE = $(if $(SAN),-Og,-O0) $(SYMBOLS) -DES_NOT_INLINED
 # Inlining in these files would take a fifth of the build's time without effect.
 $(BUILD)/obj/hooks/trainer/cuda/attention_mma.cu.o \
@@ -447,7 +448,7 @@ RUN_CARDS = $(CARDS)
 RUN_TESTS = env -u MAKEFLAGS CUDA=$(CUDA) CARDS=$(RUN_CARDS) BUILD=$(BUILD) CC="$(CC)" \
     SAN="$(SAN)" CUDA_HOME=$(CUDA_HOME) tests/tools/run.sh
 
-# T=NAME...: test_NAME.c or test_NAME.sh, with or without "test_".
+# T=NAME... selects test_NAME.c or test_NAME.sh; NAME may also include "test_".
 CHOSEN = $(foreach name,$(patsubst test_%,%,$(basename $(T))),$(or $(strip \
     $(filter %/test_$(name),$(TESTS)) $(filter %/test_$(name).sh,$(SCRIPTS))), \
     $(error T=$(name): no such test: see tests/*/test_*)))
@@ -463,14 +464,14 @@ test: test-deps
 	@$(RUN_TESTS) $(TESTS) $(if $(SAN),$(SANITIZED_SCRIPTS),$(SCRIPTS))
 endif
 
-# No test may depend on the speed of the machine: runs all tests three times next to six processes that
-# keep the processors busy.
+# Runs all tests three times next to six processes that keep the processors busy, because no test may
+# depend on the speed of the machine.
 test-under-load:
 	@tests/tools/under_load.sh 6 $(MAKE) --no-print-directory test
 	@tests/tools/under_load.sh 6 $(MAKE) --no-print-directory test
 	@tests/tools/under_load.sh 6 $(MAKE) --no-print-directory test
 
-# The fast tests of every area: without kernels, scripts and the slow tests of this list.
+# `make quick` runs the fast tests of every area. It leaves out kernels, scripts and these slow tests.
 SLOW = cases checkpoint emulate_model entropy_kernels entropy_memory \
     entropy_random figures_extreme follow gradients labelled ledger model \
     model_weights property pythia recorder_faults recorder_overwritten \
@@ -484,7 +485,7 @@ QUICK = $(filter-out $(BUILD)/tests/test_cuda_% $(SLOW:%=$(BUILD)/tests/test_%),
 test-python: programs libraries
 	@BUILD=$(abspath $(BUILD)) tests/python/run.sh $(if $(K),-k '$(K)' tests/python)
 
-# The same tests with the oldest supported versions, and others.
+# The same tests with the oldest supported versions of PyTorch and other packages, and with later versions.
 test-python-versions: programs libraries
 	@bad=0; for list in tests/python/requirements-*.txt; do echo "== $$list"; \
 	    LIST=$$list BUILD=$(abspath $(BUILD)) tests/python/run.sh \
@@ -517,7 +518,7 @@ bench: all $(BENCHES)
 include tests/gpu/gpu.mk
 
 # Attacks the programs (tests/soak/soak.py). ONLY='WORD ...' selects rows, PART=20 runs a twentieth of
-# each count, SHORT=1 is the form that CI runs.
+# each count, SHORT=1 selects the short form, which CI runs.
 SOAK_OPTIONS = $(ONLY:%=--only '%') $(PART:%=--part %)
 ifeq ($(SHORT),)
 soak: check-tests
@@ -530,8 +531,8 @@ soak: check-tests
 	@BUILD=$(BUILD) tests/soak/soak.py $(SOAK_OPTIONS)
 endif
 
-# Targets of tests/fuzz: clang builds a program for each, with libFuzzer, in a separate build folder. A plain
-# build links all of them into one program and renames their entry points.
+# The targets of tests/fuzz. clang builds one program with libFuzzer for each target, in a separate build
+# folder. A plain build links all targets into the program replay and renames their entry points.
 FUZZ_CC = clang
 FUZZ_OPTIMISE = -O1 -g
 FUZZ_TARGETS = $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -561,7 +562,7 @@ $(BUILD)/obj/tests/replayed/%.o: tests/fuzz/fuzz_%.c Makefile
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(ALL_CFLAGS) -DLLVMFuzzerTestOneInput=fuzz_$*_input -c -o $@ $<
 
-# Used by tests/soak/*.py.
+# The scripts tests/soak/*.py use the following programs.
 $(BUILD)/tests/named_run: $(call objects,tests/soak/named_run.c) \
     $(call archives,store analyzer)
 	@mkdir -p $(@D)
@@ -596,7 +597,7 @@ demo: deps
 figures: programs
 	@BUILD=$(BUILD) samples/figures.sh
 
-# HTML, by pandoc and mandoc, into build/manual.
+# Writes the manual as HTML into build/manual, with pandoc and mandoc.
 manual: programs
 	@BUILD=$(BUILD) samples/packaging/manual/build.sh $(BUILD)/manual
 

@@ -40,7 +40,7 @@ bool es_text_is_bidi(const char *clean)
 {
     const unsigned char *at = (const unsigned char *)clean;
     while (*at)
-        if (*at < 0xd6) /* this first byte begins no right-to-left character */
+        if (*at < 0xd6) /* a smaller byte begins no right-to-left character */
             at++;
         else if (is_bidi(next_code(&at)))
             return true;
@@ -53,7 +53,8 @@ typedef struct line {
     FriBidiStrIndex n;
     FriBidiParType base; /* base direction of the line */
     FriBidiChar *read;   /* (n) characters in logical order */
-    /* (n) characters in visual order and joined form. */
+    /* (n) characters in visual order, with Arabic letters in their joined
+     * forms. */
     FriBidiChar *drawn;
     /* (n) index in `read` of each drawn character. */
     FriBidiStrIndex *places;

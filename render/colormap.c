@@ -145,8 +145,8 @@ es_status es_colormap_parse(es_colormap *out, const char *text)
         "unknown colour map '%s': expected viridis, cividis or magma", text);
 }
 
-/* Converts linear light to a channel of sRGB (IEC 61966-2-1). The function
- * light_of converts back. */
+/* Converts a linear light intensity in [0,1] to an 8-bit channel of sRGB (IEC
+ * 61966-2-1). The function light_of is the inverse. */
 static uint8_t channel(double light)
 {
     double s = light <= 0.0031308 ? 12.92 * light
@@ -169,8 +169,8 @@ static double cubed(double x)
  * level. */
 static es_color diverging(bool dark, double x)
 {
-    /* Lightness of the middle, lightness of the ends, and chroma and hues of
-     * the ends. */
+    /* Lightness of the middle; lightness and chroma of both ends; hue of the
+     * end below and of the end above the middle. */
     static const struct {
         double middle, end, chroma, below, above;
     } maps[] = {{0.93, 0.40, 0.12, 255, 40}, {0.33, 0.80, 0.11, 235, 60}};

@@ -1,10 +1,10 @@
 /*
  * Loads the font DejaVu Sans; measures, cleans and shortens texts. The font is
  * opened by its path. A fontconfig query would take longer than drawing a
- * heatmap, would depend on the user's settings, and might return another weight
- * through Cairo. The folder `fonts` next to the program, which the Python
- * package includes, comes first; fontconfig is used only if no known folder has
- * the file.
+ * heatmap, would depend on the user's settings, and might select a font of
+ * another weight. The folder `fonts` next to the program, which the Python
+ * package includes, is searched first; fontconfig is used only if no known
+ * folder has the file.
  */
 #include "render/picture_internal.h"
 
@@ -176,8 +176,8 @@ double es_drawn_width(const char *drawn, double size, es_font_weight weight)
     return extents.x_advance * size / MEASURED_SIZE;
 }
 
-/* True if this thread has measured a text without enough memory, and so
- * returned a wrong width, since the last call of es_text_ran_out. */
+/* True if memory has run out while this thread measured a text, so that a width
+ * was wrong; es_text_ran_out resets it. */
 static _Thread_local bool ran_out;
 
 bool es_text_ran_out(void)

@@ -212,7 +212,7 @@ void es_picture_spans(es_picture *picture, double x, double column,
 }
 
 #define MOST_COLORS 256
-#define MOST_CELLS 32767 /* cells per side: limit of Cairo's surfaces */
+#define MOST_CELLS 32767 /* maximum cells per side in Cairo's surfaces */
 
 void es_picture_image(es_picture *picture, double x, double y, double width,
                       double height, const uint8_t *cells, size_t n_columns,
@@ -333,8 +333,8 @@ es_status es_picture_zoom(es_picture *picture, double factor)
     return ES_OK;
 }
 
-/* Moves the n pairs of a polyline by (x, y). The pairs of spans are two
- * heights, so both numbers of a pair move by y. */
+/* Moves the n pairs of a polyline by (x, y). A pair of a span consists of two y
+ * positions, so callers pass y as `x` too. */
 static void move_numbers(double *numbers, size_t n, double x, double y)
 {
     for (size_t i = 0; i < 2 * n; i += 2) {

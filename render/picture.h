@@ -43,8 +43,8 @@ void es_picture_free(es_picture *picture); /* accepts NULL */
  * and noncharacters are drawn as U+FFFD. Right-to-left words are reordered and
  * Arabic letters joined. A text whose first letter runs right to left begins at
  * the right, but (x, y) and the alignment still refer to the left and right
- * edges of the drawn text. There is no other shaping, and a character without a
- * glyph in DejaVu Sans is a box.
+ * edges of the drawn text. Glyphs are not shaped in any other way. A character
+ * without a glyph in DejaVu Sans is drawn as a box.
  *
  * On a device with pixels, the edges of rectangles, frames, hatchings and clips
  * and the centres of vertical and horizontal lines snap to the nearest pixel
@@ -85,7 +85,8 @@ void es_picture_dot(es_picture *picture, double x, double y, double radius,
  * than cells leaves cells out.
  *
  *   cells    (n_rows,n_columns) palette indices, row 0 at the top; copied
- *   palette  (n_colors) at most 256, opaque; an index out of range means 0
+ *   palette  (n_colors) at most 256, opaque; an index out of range is treated
+ *            as 0
  *
  * PDF and SVG files contain the cells as an image.
  */
@@ -177,15 +178,17 @@ typedef struct es_picture_note {
  *
  *   out    written from its current position; flushed, not closed
  *   scale  PNG pixels per point (the program uses 2); other formats ignore it
- *   notes  (n_notes) in order; "Title" also names the document in SVG and PDF
+ *   notes  (n_notes) metadata, written in this order; "Title" also names the
+ *          document in SVG and PDF
  *
  * PNG: an 8-bit palette if 256 colours suffice, otherwise RGB. The colours of
  * all shapes are exact; only the blends at smoothed edges may share a palette
  * entry, which differs by at most 32 of 255 in a channel. SVG: SVG 1.1 with
- * numbers to 0.01 points. Text stays text in DejaVu Sans, or in another font
- * squeezed to the same width. No scripts, no style sheets. PDF: text stays
- * text, and the font is embedded. The same picture always gives the same bytes;
- * no dates are written.
+ * numbers to 0.01 points. Text is stored as text in DejaVu Sans; where this
+ * font is missing, a substitute is squeezed to the same width. There are no
+ * scripts and no style sheets. PDF: text is stored as text, and the font is
+ * embedded. The same picture is always written as the same bytes, because no
+ * dates are written.
  *
  * Returns ES_OK; ES_EIO if writing to `out` failed; ES_ENOMEM, also if an
  * append ran out of memory; ES_EUSAGE if the PNG would be larger than

@@ -43,7 +43,8 @@ typedef struct es_picture_shape {
     size_t n_columns, n_colors; /* number of columns and colours of an image;
                                    text[] has its n_colors es_color, then its n
                                    cells, beginning at `first` */
-    /* Offset of the es_drawn of a text; `first` if it is drawn as it is. */
+    /* Offset in text[] of the text's es_drawn; equal to `first` if the text is
+     * drawn without reordering. */
     size_t drawn;
     bool leftward; /* the text begins at the right; see es_drawn */
 } es_picture_shape;
@@ -56,7 +57,7 @@ struct es_picture {
     char *text;
     size_t n_shapes, n_numbers, n_text;
     size_t shapes_capacity, numbers_capacity, text_capacity;
-    bool failed; /* an append ran out of memory */
+    bool failed; /* memory ran out while a shape was appended */
 };
 
 /* The lines of a hatching are x + y = k * spacing, in points. */
@@ -112,19 +113,19 @@ bool es_text_is_bidi(const char *clean);
 
 /** A text in visual order, as it is drawn from left to right. */
 typedef struct es_drawn {
-    char *text; /* (n) owned by the caller, who frees it; NULL if memory ran
-                   out. Two strings, each with its NUL: the characters to
-                   draw, and for each of these the letter of which it is a
-                   form */
-    size_t n;   /* number of bytes of both strings */
+    /* (n) owned by the caller, who frees it; NULL if memory ran out. Two
+     * strings, each with its NUL: the characters to draw, and the original
+     * letter of each of these characters */
+    char *text;
+    size_t n; /* number of bytes of both strings */
     /* The first letter is right-to-left, so the text begins at the right. */
     bool leftward;
 } es_drawn;
 
 /**
  * Puts a clean text into visual order: reverses right-to-left words, joins
- * Arabic letters and removes directional marks. Unicode Standard Annex 9.
- * O(length).
+ * Arabic letters and removes directional marks, as specified by Unicode
+ * Standard Annex 9. O(length).
  */
 es_drawn es_text_turn(const char *clean) ES_MUST_USE;
 
@@ -168,10 +169,11 @@ static inline uint32_t es_color_packed(es_color color)
  *  not be loaded. */
 double es_drawn_width(const char *drawn, double size, es_font_weight weight);
 
-/** Returns true, once, if a text measured by this thread had no memory. */
+/** Returns true if memory has run out while this thread measured a text since
+ *  the last call. */
 bool es_text_ran_out(void);
 
-/** Write a picture in one format each. They return the statuses of
+/** Write a picture as PNG or SVG. Both return the statuses of
  *  es_picture_write. */
 es_status es_picture_write_png(const es_picture *picture, FILE *out,
                                double scale, const es_picture_note *notes,

@@ -186,9 +186,9 @@ static void play_dot(const player *p, const es_picture_shape *s)
 }
 
 /*
- * Draws an es_drawn at the current point. Formats that store text get the
- * original letters together with the glyphs, so that a search also finds joined
- * letters.
+ * Draws the text of an es_drawn at the current point. Formats that store text
+ * get the original letters together with the glyphs, so that a search also
+ * finds joined letters.
  */
 static void show_turned(cairo_t *cr, const char *drawn)
 {
@@ -213,7 +213,7 @@ static void show_turned(cairo_t *cr, const char *drawn)
         cairo_show_text_glyphs(cr, letters, -1, glyphs, n_glyphs, clusters,
                                n_clusters, flags);
     } else
-        cairo_show_text(cr, drawn); /* sets the same error in cr */
+        cairo_show_text(cr, drawn); /* this call sets the same error in cr */
     cairo_glyph_free(glyphs);
     cairo_text_cluster_free(clusters);
 }

@@ -10,7 +10,7 @@
 #include "analyzer/base/checked.h"
 #include <png.h>
 
-#define LARGEST_SIDE 32767.0 /* pixels per side: limit of Cairo's surfaces */
+#define LARGEST_SIDE 32767.0 /* maximum pixels per side in Cairo's surfaces */
 #define MOST_PIXELS 1e8      /* maximum number of pixels, four bytes each */
 #define POINTS_PER_METRE (72 / 0.0254)
 
@@ -223,10 +223,10 @@ typedef struct png_job {
     int n_colors; /* 0 for RGB */
     uint8_t *row; /* memory for one row, which `fill` writes */
     void (*fill)(const struct png_job *job, size_t y);
-    /* set for an image inside an SVG: its cells */
+    /* cells of an image inside an SVG; NULL for a page */
     const uint8_t *cells;
     size_t across, down; /* number of pixels per cell */
-    /* for a page: */
+    /* The following members are used for a page. */
     cairo_surface_t *pixels;
     palette *palette; /* NULL: write RGB without a palette */
     double scale;     /* pixels per point; 0 for an image inside an SVG */

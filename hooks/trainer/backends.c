@@ -36,7 +36,7 @@ static void find_library(char path[PATH_MAX])
         snprintf(path, PATH_MAX, "%s", given);
         return;
     }
-    es_process_self(folder); /* the result is "" if the path is unknown */
+    es_process_self(folder); /* folder becomes "" if the path is unknown */
     char *slash = strrchr(folder, '/');
     folder[slash ? slash - folder : 0] = 0;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {

@@ -11,8 +11,8 @@
  * tokens. */
 enum { MASKS_OF_TRAINING = 1, MASKS_OF_EVALUATION = 2 };
 
-/* Draws sequences at random places. With padding, each sequence of the file
- * stays separate. */
+/* Draws sequences at random places. If the data have padding or are images,
+ * each drawn sequence is one sequence of the file. */
 static es_status draw_random(const es_data *data, int32_t *tokens,
                              int32_t *targets, es_token_split split,
                              uint64_t index)
@@ -25,8 +25,9 @@ static es_status draw_random(const es_data *data, int32_t *tokens,
         config->batch, es_model_config_n_inputs(config));
 }
 
-/* Moves each image's class from the last of its targets (B,I), where it was
- * read, to the row of the class token in targets (B,T). */
+/* Each image's class has been read as the last of its I targets. Moves it to
+ * the target of the class token, which is the first of T targets, and clears
+ * the other targets. */
 static void label(const es_model_config *config, int32_t *targets)
 {
     const size_t n_inputs = (size_t)es_model_config_n_inputs(config);

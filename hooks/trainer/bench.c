@@ -18,7 +18,7 @@
 enum { PLAIN, RECORDED, N_SIDES };
 enum { WALL, CPU, N_CLOCKS };
 
-#define WARM_UP 3 /* number of pairs of steps before the pairs that count */
+#define WARM_UP 3 /* number of warm-up pairs, which are not timed */
 
 static const clockid_t clocks[N_CLOCKS] = {CLOCK_MONOTONIC,
                                            CLOCK_THREAD_CPUTIME_ID};
@@ -60,8 +60,8 @@ es_middle es_middle_of(double *x, size_t n)
                        .high = x[n - 1 - rank]};
 }
 
-/* Returns how many of the means of x[i] and x[j], i <= j, are at most `limit`;
- * x (n) is sorted in ascending order. */
+/* Counts the pairs i <= j for which the mean of x[i] and x[j] is at most
+ * `limit`; x (n) is sorted in ascending order. */
 static double count_means(const double *x, size_t n, double limit)
 {
     double count = 0;
@@ -75,8 +75,8 @@ static double count_means(const double *x, size_t n, double limit)
     return count;
 }
 
-/* Returns the mean of this rank among all means of x[i] and x[j], i <= j; ranks
- * start at 1. */
+/* Returns the mean of x[i] and x[j] that has the given rank, counted from 1,
+ * among the means of all pairs i <= j. */
 static double find_mean(const double *x, size_t n, double rank)
 {
     double low = x[0], high = x[n - 1];

@@ -88,15 +88,15 @@ static es_status try_recording(const es_settings *settings)
     if (layers > ES_MAX_LAYERS || heads > ES_MAX_HEADS ||
         layers * heads > ES_MAX_VALUES)
         return es_fail(ES_EARGUMENT,
-                       "%s: %lld layers of %lld heads: at most %d layers, %d "
-                       "heads, %d in all",
+                       "%s: %lld layers of %lld heads are too many: at most %d "
+                       "layers, %d heads per layer and %d heads in all",
                        settings->out, (long long)layers, (long long)heads,
                        ES_MAX_LAYERS, ES_MAX_HEADS, ES_MAX_VALUES);
     return try_run_file(settings->out);
 }
 
-/** Opens an existing checkpoint folder as a training run does; this writes
- *  nothing. */
+/** Checks an existing checkpoint folder by opening it like a training run does;
+ *  opening writes nothing. */
 static es_status try_checkpoints(const es_trainer *trainer)
 {
     const es_settings *settings = &trainer->settings;
@@ -132,7 +132,7 @@ static void report_unchecked(const es_settings *settings,
     else if (lacks_out)
         unchecked("run file: --out is not given");
     if (settings->out[0] && access(settings->out, F_OK) == 0)
-        unchecked("run file: it exists, and may refuse another run");
+        unchecked("run file: the file exists and may refuse another run");
     if (settings->world > 1)
         unchecked("the other ranks");
 }

@@ -7,10 +7,10 @@
 #include "hooks/trainer/settings/settings.h"
 
 /**
- * Makes the checks of a training run before its first step: whether the
- * back-end supports the settings, the data and the first micro-batches, the
- * weights of --init, the checkpoint to resume from, and whether the outputs can
- * be written. Creates no file or folder. Does not check memory or the start of
+ * Makes the checks of a training run before its first step: the back-end must
+ * support the settings, the outputs must be writable, and the data, the first
+ * micro-batches, the weights of --init and the checkpoint to resume from must
+ * be valid. Creates no file or folder. Does not check memory or the start of
  * the recorder.
  *
  *   settings   a vocabulary of 0 is replaced by the data's vocabulary

@@ -113,7 +113,7 @@ typedef struct progress {
     int n_heads, ctx;
     double started;
     double eval_ce;      /* loss of the last evaluation; NaN before the first */
-    char bands[BAR + 1]; /* the heads of the last measured step */
+    char bands[BAR + 1]; /* bar of the heads in the last measured step */
 } progress;
 
 static double now(void)
@@ -303,7 +303,7 @@ static es_status take_checkpoint(es_settings *settings, es_checkpoint **from,
         fprintf(stderr, "resuming %s at step %" PRId64 "%s\n",
                 (*from)->file->path, (*from)->state.step,
                 (*from)->state.step == settings->train.steps
-                    ? ", its last: nothing left to do (--steps N trains longer)"
+                    ? ", the last step: nothing left to do: give more --steps"
                     : "");
     return status;
 }

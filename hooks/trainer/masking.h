@@ -25,8 +25,8 @@ typedef struct es_masking {
  * vocabulary, and 10 % stay unchanged. At least one token is chosen.
  *
  *   tokens   (n) changed in place
- *   targets  (n) written: the original token of a chosen token, otherwise
- * ES_NO_TARGET
+ *   targets  (n) written: the original token if the token was chosen, otherwise
+ *            ES_NO_TARGET
  *
  * Returns ES_OK, or ES_EFORMAT if all tokens are padding.
  */

@@ -26,7 +26,7 @@ typedef struct probe {
     double *entropies;        /* (L,H) entropies of the current micro-batch */
     sums *heads;              /* (L,H), entropies */
     sums *layers;      /* (L + 1) mean entropies of layers and of all heads */
-    sums ce, exact;    /* `exact`: with --inference polynomial only */
+    sums ce, exact;    /* `exact` is set only with --inference polynomial */
     float *deviations; /* (L,H), standard deviations */
 } probe;
 
@@ -97,7 +97,7 @@ static void warn_of_repeats(const probe *p, const es_train_watch *watch)
         return;
     snprintf(text, sizeof text,
              "%.512s: the held-out part has %" PRIu64 " sequences of %d tokens,"
-             " not %" PRIu64 ": some are read more than once",
+             " not %" PRIu64 ": some sequences are read more than once",
              settings->data, have, length + 1, want);
     warn(watch, text);
 }
@@ -107,8 +107,9 @@ static es_status calibrate(probe *p, const es_train_watch *watch)
     bool complete;
     es_status status = es_trainer_calibrate(p->trainer, &complete);
     if (status == ES_OK && !complete)
-        warn(watch, "polynomials: an interval could not be chosen because its "
-                    "inputs are not finite: values there are NaN");
+        warn(watch,
+             "polynomials: the interval of a polynomial could not be "
+             "chosen because inputs are not finite: its results are NaN");
     return status;
 }
 

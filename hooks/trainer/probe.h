@@ -9,7 +9,7 @@
 /** Mean and standard deviation of a value over the micro-batches. */
 typedef struct es_probe_spread {
     double mean;
-    double deviation; /* over micro-batches; NaN for a single one */
+    double deviation; /* NaN for a single micro-batch */
 } es_probe_spread;
 
 /** Results of one layer. Entropies are in nats, means over batch and
@@ -49,7 +49,7 @@ typedef struct es_probe_result {
     size_t n_sites;        /* number of polynomials; 0 for exact inference */
     int *levels;           /* (n_layers + 1) multiplicative levels of each
                             * layer, then of the model */
-    es_settings settings;  /* settings after adding those of the model */
+    es_settings settings;  /* settings, completed by those of the model */
     es_status recorded;    /* same as in es_train_result */
     char lost[ES_MESSAGE_MAX];
 } es_probe_result;
@@ -63,7 +63,7 @@ typedef struct es_probe_result {
  * records the standard deviations entropy_std and ce_std.
  *
  *   watch  callbacks, of which on_warning and should_stop are called; may be
- * NULL
+ *          NULL
  *
  * Returns ES_OK (see the result), or a status of es_start_settings,
  * es_trainer_new, es_start_load or es_train_record_open. The result must be

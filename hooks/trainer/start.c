@@ -85,7 +85,7 @@ typedef struct both {
     char then[ES_SETTING_TEXT_MAX], now[ES_SETTING_TEXT_MAX];
 } both;
 
-/** Returns true if the values differ. */
+/** Prints both values of the setting. Returns true if they differ. */
 static bool print_both(both *out, const es_option *setting,
                        const es_settings *then, const es_settings *now)
 {

@@ -38,7 +38,7 @@ es_status es_start_load(es_start *out, es_trainer *trainer) ES_MUST_USE;
  *
  *   settings  in: parsed from the command line alone; out: the result
  *   argv      the command line, which is parsed again on top of the
- * checkpoint's settings
+ *             checkpoint's settings
  *
  * Returns ES_OK; ES_EUSAGE naming the first difference; or a status of
  * es_settings_parse.

@@ -169,7 +169,7 @@ static es_status evaluate(loop *l, int64_t step)
     es_losses losses;
     es_trainer *trainer = l->trainer;
     if (!is_first(l))
-        return ES_OK; /* the other ranks wait in their next step */
+        return ES_OK; /* other ranks do not evaluate */
     trainer->takes_maps =
         l->record && trainer->maps && maps_are_due(&trainer->settings, step);
     if (trainer->takes_maps)
@@ -383,7 +383,7 @@ static void take_up(loop *l, const es_checkpoint *from)
     l->result->last = state->last;
     l->result->eval = state->eval;
     if (state->step == l->trainer->settings.train.steps)
-        l->tried_step = state->step; /* its checkpoint exists */
+        l->tried_step = state->step; /* this step has a checkpoint */
     es_train_record_event(
         l->record, state->step, "resumed", ES_SEVERITY_INFO,
         es_resume_describe(text, sizeof text, from, &l->trainer->settings));

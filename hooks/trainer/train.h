@@ -30,19 +30,20 @@ typedef struct es_train_result {
     int64_t n_steps;      /* completed steps, with those before a resume */
     es_losses last;       /* losses of the last step */
     es_losses eval;       /* losses of the last evaluation; NaN without one */
-    double tokens_per_s;  /* in training steps, without evaluations */
+    double tokens_per_s;  /* speed without the time of evaluations */
     int64_t nan_step;     /* first step with a non-finite loss, or -1 */
-    int nan_layer; /* first layer with a non-finite output at nan_step; -1 if
-                    * none, as only the logits overflowed */
+    /* first layer with a non-finite output at nan_step; -1 if only the logits
+     * overflowed */
+    int nan_layer;
     int64_t bad_gradient_step; /* first step, up to nan_step, with a non-finite
                                 * gradient norm; -1 if there is none */
     int bad_gradient_layer;    /* last layer with a non-finite gradient; -1 if
                                 * there is none */
-    es_status recorded;        /* ES_OK if the file holds the whole run */
-    char lost[ES_MESSAGE_MAX]; /* else es_train_record_close's message */
+    es_status recorded;        /* ES_OK if the run file is complete */
+    char lost[ES_MESSAGE_MAX]; /* message if `recorded` is an error */
     int64_t saved_step;        /* step of the last checkpoint, or -1 */
-    es_status saved;           /* ES_OK if no checkpoint is missing */
-    char unsaved[ES_MESSAGE_MAX]; /* else the reason why one is missing */
+    es_status saved;           /* ES_OK if all checkpoints were written */
+    char unsaved[ES_MESSAGE_MAX]; /* message if `saved` is an error */
 } es_train_result;
 
 /**
@@ -60,10 +61,11 @@ typedef struct es_train_result {
  * written, a warning is given and the training continues.
  *
  *   from       the checkpoint to resume from, whose settings may differ from
- * `settings` only as start.h permits; NULL: train from the beginning transport
- * connects the ranks that train together, each of which makes this call; NULL
- * for a single process. Only the first rank evaluates, records and writes
- * checkpoints
+ *              `settings` only as start.h permits; NULL: train from the
+ *              beginning
+ *   transport  connects the ranks that train together, each of which makes this
+ *              call; NULL for a single process. Only the first rank evaluates,
+ *              records and writes checkpoints
  *
  * Returns ES_OK if the training took place (see the result). Returns another
  * status if the training could not start, or if the token file or the device

@@ -130,7 +130,7 @@ static void declare(es_train_record *record, es_phase phase, int first, int end)
         const char *unit;
         if (!has_series(record, phase, i))
             continue;
-        *number = -1; /* push refuses -1: a failed declaration */
+        *number = -1; /* -1 marks a failed declaration; pushes refuse it */
         es_series_standard(&shape, &unit, name);
         note(record, es_recorder_series(record->recorder, number, name, shape,
                                         phase, unit));

@@ -11,8 +11,8 @@ typedef struct es_train_record es_train_record;
  * Starts the recorder for the run of `trainer`, and declares the run's series.
  * Every other function accepts a NULL record and then does nothing.
  *
- *   path  the run file. If the file already contains the trainer's run, that
- * run is continued; otherwise a run is added to the file
+ *   path  the run file. If the file already contains the trainer's run, this
+ *         run is continued; otherwise a new run is added to the file
  *
  * Returns ES_OK, or a status of es_recorder_open.
  */
@@ -54,8 +54,9 @@ const char *es_train_record_trouble(const es_train_record *record);
 bool es_train_record_stop_requested(const es_train_record *record);
 
 /**
- * Ends the run and frees the record. Returns ES_OK if the file holds the whole
- * run; otherwise the message states which data were lost. NULL is accepted.
+ * Ends the run and frees the record. Returns ES_OK if the file contains the
+ * complete run; otherwise the message states which data were lost. `record` may
+ * be NULL.
  */
 es_status es_train_record_close(es_train_record *record,
                                 es_run_status status) ES_MUST_USE;

@@ -122,7 +122,7 @@ static es_status check(es_trainer *trainer, const es_ops *ops)
     return check_lengths(trainer);
 }
 
-/** Makes the same checks as check, without data: assumes the smallest possible
+/** Makes the checks of `check` that need no data. Assumes the smallest possible
  *  vocabulary. */
 static es_status check_without_data(const es_settings *settings,
                                     const es_ops *ops)
@@ -237,7 +237,7 @@ es_status es_trainer_new(es_trainer **out, const es_settings *settings)
     if (resolved.record > ES_SERIES_CORE && !ops->details)
         es_text_append(&text,
                        "%s--record: back-end %s records core, lse, sink_rate, "
-                       "ranges and whole parameters only",
+                       "ranges and single parameter values only",
                        text.length > 0 ? "; " : "", ops->name);
     return ES_OK;
 }
@@ -252,13 +252,14 @@ static es_status follow(es_trainer *trainer, const es_checkpoint *checkpoint)
     if (trainer->tokens && trainer->tokens->checksum != state->tokens_checksum)
         return es_fail(ES_EUSAGE,
                        "%s: the checksum is %016" PRIx64
-                       ", but the checkpoint %s was trained on %016" PRIx64,
+                       ", but the checkpoint %s was trained on data with "
+                       "%016" PRIx64,
                        settings->data, trainer->tokens->checksum,
                        checkpoint->file->path, state->tokens_checksum);
     if (state->step > settings->train.steps)
         return es_fail(ES_EUSAGE,
-                       "%s: has already trained %" PRId64 " steps of %" PRId64
-                       ": give more --steps to continue",
+                       "%s: this checkpoint has already trained %" PRId64
+                       " steps of %" PRId64 ": give more --steps to continue",
                        checkpoint->file->path, state->step,
                        settings->train.steps);
     es_settings_run_name(name, settings);
@@ -363,13 +364,13 @@ es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends)
             return status;
         for (int b = 0; b < config->batch; b++) {
             const int32_t *tokens = trainer->inputs + (size_t)b * (size_t)n_ctx;
-            double n = 0; /* visible keys so far */
+            double n = 0; /* number of visible keys so far */
             for (int k = 0; k < n_ctx; k++) {
                 if (ends && tokens[k] != config->padding && n < k)
                     return es_fail(
                         ES_EFORMAT,
                         "%s: token %d of a sequence follows padding: these "
-                        "weights take padding at the end only",
+                        "weights need all padding at the end",
                         trainer->settings.data, k);
                 n += tokens[k] != config->padding;
             }

@@ -29,20 +29,21 @@ typedef struct es_trainer {
     es_tokens *tokens;
     es_model *model;
     es_measure *measure;
-    es_maps *maps;             /* NULL if maps are not recorded */
-    bool takes_maps;           /* also add held-out micro-batches to the maps */
-    int32_t *inputs, *targets; /* (n_inputs) tokens or pixels; targets */
-    size_t n_inputs;           /* number of elements of `inputs` and of
-                                * `targets` for a micro-batch */
-    int32_t *ahead; /* (accumulate,2,B,T) micro-batches of ahead_step, drawn in
-                     * advance; NULL if too large */
-    int n_ahead;    /* number of micro-batches in `ahead` */
+    es_maps *maps;   /* NULL if maps are not recorded */
+    bool takes_maps; /* add held-out micro-batches to `maps` too */
+    /* (n_inputs) tokens or pixels, and their targets */
+    int32_t *inputs, *targets;
+    size_t n_inputs; /* number of elements of `inputs` and of
+                      * `targets` for a micro-batch */
+    int32_t *ahead;  /* (accumulate,2,B,T) micro-batches of ahead_step, drawn in
+                      * advance; NULL if too large */
+    int n_ahead;     /* number of micro-batches in `ahead` */
     int64_t ahead_step;
-    bool may_run_ahead; /* set by the caller for one es_trainer_step, which may
-                         * then launch the following step early if the model
-                         * supports it, */
-    bool measures_next; /* and measure the following step */
-    bool is_ahead;      /* the following step, `next`, is launched */
+    /* set by the caller: the next es_trainer_step may launch the following step
+     * early, if the model supports this */
+    bool may_run_ahead;
+    bool measures_next; /* set by the caller: measure the following step */
+    bool is_ahead;      /* the following step, `next`, has been launched */
     es_step next;
     bool saw_nan;              /* true after the first non-finite loss */
     es_loss_scale loss_scale;  /* scale of the next step's loss */
@@ -68,11 +69,12 @@ es_status es_trainer_new_on(es_trainer **out, const es_settings *settings,
  * checks that need data are skipped.
  *
  *   out        a trainer without a model, which the caller frees. Valid members
- * are settings, tokens (may be NULL), first_step and uuid from       checkpoint
- * to resume from; NULL: train from the beginning unchecked  (size) written: one
- * line with the reason why the back-end could not be opened on this machine, or
- * "" if it was opened. If it was not, checks of the back-end's abilities may be
- * missing
+ *              are settings, tokens (may be NULL), first_step and uuid
+ *   from       checkpoint to resume from; NULL: train from the beginning
+ *   unchecked  (size) written: one line with the reason why the back-end could
+ *              not be opened on this machine, or "" if it was opened. If it was
+ *              not opened, some settings may not have been checked against its
+ *              abilities
  *
  * Returns the statuses of es_trainer_new and es_trainer_resume.
  */
@@ -90,7 +92,7 @@ es_status es_trainer_try(es_trainer **out, const es_settings *settings,
 es_status es_trainer_resume(es_trainer *trainer,
                             const es_checkpoint *checkpoint) ES_MUST_USE;
 
-void es_trainer_free(es_trainer *trainer); /* NULL is accepted */
+void es_trainer_free(es_trainer *trainer); /* `trainer` may be NULL */
 
 /**
  * Trains step `step` (0-based) of the schedule, on micro-batches that depend
@@ -101,7 +103,7 @@ void es_trainer_free(es_trainer *trainer); /* NULL is accepted */
  * must then call that step next, before any other use of the model.
  *
  *   measure  also measure heads and layers, which does not affect the training.
- * The step with the first non-finite loss is always measured.
+ *            The step with the first non-finite loss is always measured.
  *
  * Returns ES_OK; ES_EIO or ES_EFORMAT for an error in the token file; ES_EIO
  * for a failure of the device.
@@ -148,7 +150,8 @@ es_status es_trainer_hold_out_exact(es_trainer *trainer, es_losses *out,
  * from poly_batches micro-batches of held-out data that follow the
  * micro-batches of the evaluation. Otherwise does nothing.
  *
- *   complete  written, as by es_model_choose_polynomials
+ *   complete  written, with the meaning of the same parameter of
+ *             es_model_choose_polynomials
  */
 es_status es_trainer_calibrate(es_trainer *trainer, bool *complete) ES_MUST_USE;
 

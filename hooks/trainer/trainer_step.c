@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/** The state of drawing micro-batches: the step that they belong to. */
+/** The argument of draw_batch and draw_ahead: the step for which micro-batches
+ *  are drawn. */
 typedef struct draw {
     es_trainer *trainer;
     int64_t step;
@@ -27,7 +28,7 @@ static int32_t *ahead_of(const es_trainer *trainer, int i)
     return trainer->ahead + (size_t)i * 2 * trainer->n_inputs;
 }
 
-/** Draws micro-batch i of the step. A callback of es_step_plan. */
+/** Draws micro-batch i of the step. This is a callback in es_step_plan. */
 static es_status draw_batch(void *user, int32_t *tokens, int32_t *targets,
                             int i)
 {

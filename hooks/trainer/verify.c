@@ -197,7 +197,7 @@ static es_status compare(run *r, const char *folder, const char *name, size_t n)
         char full[NAME_MAX_BYTES], label[ES_ARRAY_LABEL_MAX];
         full_name(full, folder, name);
         status =
-            es_fail(ES_EFORMAT, "%s: %zu values, not %zu",
+            es_fail(ES_EFORMAT, "%s: %zu values: expected %zu",
                     es_arrays_label(label, &r->it.arrays, full), want.n, n);
         goto done;
     }
@@ -393,7 +393,7 @@ static es_status compare_rows(run *r)
         if (!rows)
             return es_fail(
                 ES_EFORMAT,
-                "%s: rows of %s lack this statistic, or memory is short",
+                "%s: rows of %s do not have this statistic, or memory ran out",
                 es_arrays_label(label, &r->it.arrays, full),
                 r->it.config.arch.attention == ES_SOFTMAX ? "softmax"
                                                           : "PowerSoftmax");
@@ -462,7 +462,8 @@ static es_status run_case(run *r, const es_ops *ops, int n_threads,
     *not_built = status == ES_EUSAGE;
     if (status != ES_OK)
         return status;
-    size_t n = n_logits(config) + n_rows(config); /* the largest array */
+    /* size of the largest array */
+    size_t n = n_logits(config) + n_rows(config);
     for (size_t i = 0; i < es_model_n_arrays(r->model); i++)
         if (es_model_parameter(r->model, i).n > n)
             n = es_model_parameter(r->model, i).n;

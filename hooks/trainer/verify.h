@@ -40,9 +40,10 @@ es_tolerance es_verify_tolerance(es_precision precision);
  * Compares an array with its expected values, in double.
  *
  *   error  written: ||got - want|| / ||want|| over the finite entries of both;
- *          the absolute distance if want is all zeros; NaN if an entry is
- * finite in only one array, or if the two non-finite entries are of different
- * kinds got    (want->n)
+ *          the absolute distance if `want` is all zeros; NaN if an entry is
+ *          finite in only one array, or if two corresponding non-finite entries
+ *          are of different kinds
+ *   got    (want->n) computed values
  *
  * Returns true if the non-finite entries are equal in both arrays and ||got -
  * want|| <= relative ||want|| + absolute sqrt(n), where n is the number of

@@ -33,8 +33,8 @@ es_ticks es_ticks_make(double low, double high, int most)
         return (es_ticks){.first = low, .n = 1};
     double step = nice_step((high - low) / most);
     while (isfinite(step) && step > 0) {
-        /* The tolerance keeps a bound that is a multiple of the step except for
-           rounding. */
+        /* The tolerance allows for rounding: a range end that is a multiple of
+           the step gets a tick. */
         double first = ceil(low / step - 1e-6);
         double last = floor(high / step + 1e-6);
         if (!(fabs(first) < 1e12 && fabs(last) < 1e12))
@@ -49,8 +49,8 @@ es_ticks es_ticks_make(double low, double high, int most)
 
 double es_ticks_at(const es_ticks *ticks, int i)
 {
-    /* `first` is a multiple of the step, rounded once, so the sum is exactly 0
-       at zero. */
+    /* `first` is a multiple of the step with one rounding, so a tick at zero
+       has exactly the value 0. */
     return ticks->first + i * ticks->step;
 }
 
@@ -75,7 +75,7 @@ void es_label_typeset(char *out, size_t size)
     char *rest = NULL;
     const long exponent = e ? strtol(e + 1, &rest, 10) : 0;
     if (e && (e == out || rest == e + 1))
-        e = NULL; /* the letter e does not begin an exponent */
+        e = NULL; /* this letter e does not begin an exponent */
     const size_t n = e ? (size_t)(e - out) : strlen(out);
     const bool one = e && e[-1] == '1' && (n == 1 || (n == 2 && *out == '-'));
     es_text to = es_text_begin(made, sizeof made);
@@ -204,8 +204,8 @@ double es_axis_tick(const es_axis *axis, int i)
     return axis->logarithmic ? pow(10, at) : at;
 }
 
-/* Returns true if a power of ten on the axis would be a long number. All labels
- * are then written as powers of ten. */
+/* Returns true if a power of ten on the axis would be long if written out. In
+ * this case all labels are written as powers of ten. */
 static bool has_powers(const es_ticks *ticks)
 {
     return ticks->first < -3 || es_ticks_at(ticks, ticks->n - 1) > 4;

@@ -6,7 +6,7 @@
 #include "render/figures/theme.h"
 #include <math.h>
 
-/** The range of the finite values that were added; used to choose an axis or a
+/** The range of the finite values that were added, used to choose an axis or a
  *  scale. */
 typedef struct es_range {
     double low, high; /* low > high if no value was added yet */
@@ -135,7 +135,8 @@ void es_draw_across(const es_canvas *canvas, const es_box *plot,
 /**
  * Draws a y axis to the left of the plot, with grid lines through the plot.
  *
- *   labelled  false: draw only the grid; an adjacent plot has the labels
+ *   labelled  false: draw only the grid, because an adjacent plot has the
+ *             labels
  *   text      name of the axis, rotated, left of the labels; may be NULL
  */
 void es_draw_upright(const es_canvas *canvas, const es_box *plot,
@@ -145,8 +146,9 @@ void es_draw_upright(const es_canvas *canvas, const es_box *plot,
  * Numbers the n horizontal bands of a box, such as layers, from 0. The numbers
  * are to the left of the box; numbers without enough space are left out.
  *
- *   marks   (n) a letter after each number, or NUL for none; may be NULL
- *   ticked  true: every number has a tick; false: only if numbers are left out
+ *   marks   (n) a letter after each number, or NUL for no letter; may be NULL
+ *   ticked  true: every number has a tick; false: ticks are drawn only if
+ *           numbers are left out
  *   text    name of the bands, rotated, at text_x; may be NULL
  */
 void es_draw_band_numbers(const es_canvas *canvas, const es_box *box, size_t n,

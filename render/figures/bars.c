@@ -7,7 +7,7 @@
 #include "analyzer/base/checked.h"
 #include "render/figures/page.h"
 
-/* The natural sizes of the chart, in points. */
+/* Sizes of the chart before scaling, in points. */
 #define LEAST_WIDTH 200.0
 #define MOST_WIDTH 900.0
 #define ONE_HEIGHT 190.0
@@ -216,7 +216,7 @@ static void draw_text_inside(const bars_sheet *sheet, const es_bar *bar,
         detail = NULL;
     double y = area->y + area->height / 2 + 0.36 * size;
     y -= detail ? line / 2 : 0;
-    /* Letters need a background without lines. */
+    /* Cover the line pattern behind the letters. */
     if (pattern_of(series) != PLAIN)
         es_picture_rect(picture, area->x + 0.5, y - size, area->width - 1,
                         (detail ? 2 : 1) * line, fill);
@@ -418,8 +418,8 @@ static double width_of(es_page *page, size_t i, double factor)
 static double height_of(es_page *page, size_t i, double factor)
 {
     double natural = page->n_panels > 1 ? MANY_HEIGHT : ONE_HEIGHT;
-    /* If only the width is requested, the height changes less than the width,
-     * because readers compare heights. */
+    /* If only the width is requested, the height is scaled by the square root
+     * of the factor, because low bars are hard to compare. */
     double high = page->style->height > 0 ? factor : sqrt(factor);
     (void)i;
     return floor(2 * high * natural) / 2;

@@ -4,13 +4,13 @@
 
 #include "render/figures/axis.h"
 
-/** One bar. Its texts are printed forms of its value. */
+/** One bar. `text` and `brief` are printed forms of its value. */
 typedef struct es_bar {
     double value;     /* >= 0; if not finite, only the text is drawn */
     const char *text; /* the value in full, such as "73.6%"; may be NULL */
     /* Shorter form, used if `text` does not fit: "74"; may be NULL. */
     const char *brief;
-    /* Second line, only inside a stacked bar; may be NULL. */
+    /* Second line of text, drawn only inside a stacked bar; may be NULL. */
     const char *detail;
 } es_bar;
 
@@ -28,13 +28,14 @@ typedef struct es_bars {
     size_t n_panels;
     const char *const *groups; /* (n_groups) labels below the groups */
     size_t n_groups;
-    const char *const
-        *series; /* (n_series) names in the legend; if all are "", no legend */
+    const char *const *series; /* (n_series) names in the legend; if all are "",
+                                  there is no legend */
     size_t n_series;
     bool stacked;
-    /* Upper end of the scale; NaN: determined by the bars. */
+    /* Upper end of the scale; NaN: the value of the largest bar or stack. */
     double high;
-    /* Largest possible value, which is the top tick; 0: no limit. */
+    /* Largest possible value, such as 100 for percentages; no tick is above it.
+     * 0: no limit. */
     double limit;
     /* Name of the y axis, such as "heads (%)"; may be NULL. */
     const char *y_text;
@@ -58,9 +59,8 @@ typedef struct es_bars {
  */
 es_status es_bars_draw(es_picture **out, const es_bars *figure) ES_MUST_USE;
 
-/** Fills an area with the colour and pattern of a series. The patterns are
- *  distinct in greyscale too: a colour of es_theme_category, usually with
- *  lines. */
+/** Fills an area with the colour of a series (es_theme_category) and, for most
+ *  series, a pattern of lines, so that series are distinct in greyscale too. */
 void es_draw_pattern(es_picture *picture, es_theme theme, size_t series,
                      const es_box *area);
 

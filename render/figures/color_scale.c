@@ -35,8 +35,8 @@ es_color es_scale_color(const es_color_scale *scale, double value)
     return es_scale_level_color(scale, es_scale_level(scale, value));
 }
 
-/* Returns the axis of the colour bar, which has the ends of the scale. On a
- * logarithmic scale, the ticks are the powers of ten inside it. */
+/* Returns the axis of the colour bar, whose ends are the ends of the scale. On
+ * a logarithmic scale, the ticks are the powers of ten inside it. */
 static es_axis axis_of(const es_color_scale *scale, double y, double height)
 {
     int most = (int)fmin(MOST_TICKS, height / TICK_HEIGHT);
@@ -62,7 +62,8 @@ double es_bar_width(const es_color_scale *scale, const char *text)
 {
     if (!es_scale_is_there(scale))
         return 0;
-    /* Maximum over all numbers of ticks that a bar can have. */
+    /* Maximum width of a label, over all numbers of ticks that the bar can
+     * have. */
     double widest = 0;
     for (int most = 2; most <= MOST_TICKS; most++) {
         es_axis axis = axis_of(scale, 0, most * TICK_HEIGHT);

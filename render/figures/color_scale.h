@@ -15,7 +15,8 @@ typedef struct es_color_scale {
     es_colormap map;
 } es_color_scale;
 
-/** Returns true if the scale exists, false if `scale` is NULL. */
+/** Returns true if the scale exists; false if it does not or `scale` is
+ *  NULL. */
 bool es_scale_is_there(const es_color_scale *scale);
 
 /** Returns the index of a value's colour among the

@@ -8,12 +8,12 @@
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 
-/* The natural sizes of the chart, in points. */
+/* Sizes of the chart before scaling, in points. */
 #define ONE_WIDTH 340.0
 #define ONE_HEIGHT 210.0
 #define MANY_WIDTH 250.0
 #define MANY_HEIGHT 165.0
-#define PANELS_MOST 12 /* more panels are small and six in a row */
+#define PANELS_MOST 12 /* with more panels, panels are small, six per row */
 #define SMALL_WIDTH 150.0
 #define SMALL_HEIGHT 95.0
 #define LEAST_FACTOR 0.3 /* minimum scale if a page size is requested */
@@ -157,8 +157,8 @@ static void share_range(es_curves_sheet *sheet)
         sheet->blocks[i].range = all;
 }
 
-/* Extends the range of the values to that of the y axis. The axis includes zero
- * unless zero is far from the values, and is never empty. */
+/* Extends the range of the values to the range of the y axis. The axis includes
+ * zero unless zero is far from the values, and is never empty. */
 static void choose_range(es_range *range, const es_curves *figure)
 {
     double reference = figure->reference;
@@ -247,8 +247,8 @@ static void set_linear(es_curves_block *b, const es_curves *figure, int most)
         high += high > 0 ? air : 0;
         low = low > 0 ? fmax(0, low - air) : low < 0 ? low - air : 0;
     }
-    /* A denormal range gives an infinite scale. The scale 0 puts all values on
-     * the lower edge instead. */
+    /* The scale is infinite if the range is denormal. The scale 0 is used
+     * instead, which puts all values on the lower edge. */
     double scale = height / (high - low);
     if (figure->y_labels == ES_LABELS_COUNT)
         most = (int)fmin(most, floor(high) - ceil(low) + 1);
@@ -269,7 +269,7 @@ static void set_upright(const es_curves_sheet *sheet, es_curves_block *b)
     int most = (int)fmax(2, fmin(MOST_TICKS, height / TICK_HEIGHT));
     if (figure->logarithmic) {
         if (figure->y_labels == ES_LABELS_COUNT)
-            least = fmin(least, 1); /* the axis of a count begins at one */
+            least = fmin(least, 1); /* the axis of a count starts at one */
         b->y0 = b->plot.y + height;
         b->upright =
             es_axis_make(least, b->range.high, true, b->y0, b->plot.y, most);
@@ -279,7 +279,7 @@ static void set_upright(const es_curves_sheet *sheet, es_curves_block *b)
     } else {
         set_linear(b, figure, most);
     }
-    /* Write powers of ten as 10K, 1M if all are from 1 to 1T. */
+    /* Label powers of ten as 10K or 1M if all of them are from 1 to 1T. */
     bool spoken =
         b->logarithmic && b->upright.low >= 1 && b->upright.high < 1e12;
     b->upright.labels = spoken ? ES_LABELS_COUNT : figure->y_labels;
@@ -288,7 +288,8 @@ static void set_upright(const es_curves_sheet *sheet, es_curves_block *b)
 /* --- x --------------------------------------------------------------------*/
 
 /* Sets the x axis of a panel, with as many ticks at whole numbers as there is
- * space for labels. A single step is in the middle. */
+ * space for labels. If all samples have the same step, it is in the middle of
+ * the axis. */
 static void set_across(es_curves_block *b)
 {
     double range = b->last - b->first;
@@ -361,7 +362,7 @@ static es_status draw_block(const es_page *page, size_t i)
     const es_box *plot = &b->plot;
     bool labelled = figure->own_scales || es_page_is_first(page, i);
     es_draw_upright(canvas, plot, &b->upright, labelled, figure->y_text);
-    /* The line of zeros is labelled "0". */
+    /* Label the separate line for zeros. */
     if (labelled && b->logarithmic && b->range.zero)
         es_draw_label(canvas, plot->x - 5, es_curves_y(b, 0) + ES_SMALL_DROP,
                       ES_ALIGN_END, canvas->colors->ink, "0");
@@ -434,7 +435,8 @@ static es_status place(es_curves_sheet *sheet)
         sheet->legend_y = plots->y - page->air;
         sheet->legend_height = plots->height + page->air;
     }
-    /* The legend is a list unless the list would be higher than the panels. */
+    /* Draw the legend as a list, unless the list would be higher than the
+     * panels. */
     size_t n_lines = sheet->n_entries + (sheet->figure->line_text ? 1 : 0);
     sheet->listed = sheet->n_entries <= ES_LISTED_MOST &&
                     (double)n_lines * ES_LEGEND_LINE + 2 <=

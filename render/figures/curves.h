@@ -8,7 +8,7 @@
 /** Selects how a line is drawn. */
 typedef enum es_pen {
     ES_PEN_NORMAL,
-    /* A thin line, secondary to another line of the same colour. */
+    /* A thin line that accompanies a main line of the same colour. */
     ES_PEN_THIN,
     ES_PEN_STRONG, /* a wide line */
     ES_PEN_MARKS,  /* only a mark at each sample, for too few samples */
@@ -25,15 +25,16 @@ typedef struct es_curve {
                             NaN and infinity are also marked at the lower
                             edge */
     size_t n;
-    const float *low, *high;      /* (n) bounds of a shaded area, which is drawn
-                                     where both are finite; NULL: no area */
-    const struct es_curve *trend; /* a straight line, drawn dashed in the same
-                                     colour, with a shaded area between its low
-                                     and high; borrowed; NULL: no trend */
-    const float *spikes; /* (n) samples to draw a ring around; all others are
-                            missing; NULL: no rings */
+    const float *low, *high; /* (n) bounds of a shaded area, which is drawn
+                                where both are finite; NULL: no area */
+    /* trend of the line: a straight line, drawn dashed in the same colour, with
+     * a shaded area between its low and high; borrowed; NULL: no trend */
+    const struct es_curve *trend;
+    /* (n) values of the samples around which a ring is drawn, missing for all
+     * other samples; NULL: no rings */
+    const float *spikes;
     es_pen pen;
-    size_t color; /* index of the colour under ES_CURVES_BY_CATEGORY */
+    size_t color; /* index of the colour, used with ES_CURVES_BY_CATEGORY */
 } es_curve;
 
 typedef struct es_curves_panel {
@@ -45,7 +46,8 @@ typedef struct es_curves_panel {
 
 /** Selects how lines get their colours. */
 typedef enum es_curves_colors {
-    /* Line i of n has the colour at position i / n of the colour map. */
+    /* Line i of n has the colour at position i / (n - 1) of the colour map,
+     * which is scaled to a visible range. */
     ES_CURVES_BY_DEPTH,
     ES_CURVES_BY_CATEGORY /* line i has colour `color` of the theme and one of
                              ES_N_MARKS marks, which are distinct in greyscale
@@ -73,7 +75,8 @@ typedef struct es_curves {
     const char *line_text; /* title of the legend, such as "layer"; may be
                               NULL. Labels in the legend omit this word at
                               their beginning */
-    /* Value of a horizontal dashed line, for example the ceiling; or NaN. */
+    /* Value at which a horizontal dashed line is drawn, such as the maximum
+     * possible entropy; NaN: no line. */
     double reference;
     const char *reference_text; /* name of the dashed line; may be NULL */
     const char *note;           /* may be NULL */
@@ -88,14 +91,14 @@ typedef struct es_curves {
  * All panels share one y scale, which begins at zero unless the values are far
  * from zero; curves of the same index have the same colour in every panel.
  * Panels also share the x axis, unless one panel would then use less than a
- * quarter of it. A single sample between gaps is a dot, and so are the samples
- * of a short line. Long series are reduced to the minimum and maximum in each
- * half point of width, so that a dip of one sample stays visible. Where lines
- * are identical, dashes of their colours alternate, and so do their marks;
- * identical samples between gaps are drawn side by side. A key explains both.
- * The legend is to the right of the panels, or below them if it would take too
- * much of the width; instead of a legend, many lines coloured by depth have a
- * colour bar. O(samples). Returns the statuses of es_heatmap_draw, and
+ * quarter of it. A single sample between gaps is drawn as a dot, and so are the
+ * samples of a short line. Long series are reduced to the minimum and maximum
+ * in each half point of width, so that a dip of one sample stays visible. Where
+ * lines are identical, their dashes and their marks alternate; identical
+ * samples between gaps are drawn side by side. Keys below the panels explain
+ * both. The legend is to the right of the panels, or below them if it would
+ * take too much of the width; instead of a legend, many lines coloured by depth
+ * have a colour bar. O(samples). Returns the statuses of es_heatmap_draw, and
  * ES_EUSAGE for a negative value on a logarithmic scale.
  */
 es_status es_curves_draw(es_picture **out, const es_curves *figure) ES_MUST_USE;

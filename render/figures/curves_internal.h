@@ -11,7 +11,8 @@ typedef struct es_curves_block {
     const es_curves_panel *panel;
     es_box plot;
     double first, last; /* range of x; first > last if there are no samples */
-    /* Range of y, in this panel or in all; finite after choose_range. */
+    /* Range of y in this panel, or in all panels if they share the scale;
+     * finite after choose_range. */
     es_range range;
     double x0, x_scale; /* x on the page is x0 + (step - first) * x_scale */
     double y0, y_scale; /* y on the page is y0 - (f(value) - low) * y_scale; f
@@ -29,7 +30,8 @@ typedef struct es_curves_sheet {
     /* Width of a legend right of the panels; 0: no legend. */
     double legend_width;
     double entry_width; /* width of an entry in a legend below the panels */
-    /* (n_named) curves of the panel with the most curves. */
+    /* (n_named) curves in the legend: those of the panel with the most
+     * curves. */
     const es_curve *named;
     size_t n_named;
     size_t n_categories; /* greater than every curve's `color` */
@@ -51,7 +53,7 @@ typedef struct es_curves_sheet {
 #define ES_LEGEND_LINE 11.0      /* height of a line of the legend */
 #define ES_LEGEND_SWATCH 12.0
 #define ES_LEGEND_GAP 14.0
-#define ES_LISTED_MOST 16 /* maximum of listed lines coloured by depth */
+#define ES_LISTED_MOST 16 /* maximum number of lines by depth in a list */
 #define ES_MARK_RADIUS 2.4
 
 /** Returns the colour of curve i, which is the same in every panel. */
@@ -70,8 +72,8 @@ bool es_curve_is_marked(const es_curves_sheet *sheet, const es_curve *curve);
 void es_draw_mark(const es_canvas *canvas, double x, double y, size_t category,
                   es_color color);
 
-/** The lines of a panel that coincide with a line at one sample or between
- *  two. */
+/** The lines of a panel that coincide with a given line at one sample or
+ *  between two samples. */
 typedef struct es_curves_equals {
     size_t n;    /* number of lines that coincide, including this line */
     size_t rank; /* index of this line among them */

@@ -80,7 +80,7 @@ bool es_curve_is_marked(const es_curves_sheet *sheet, const es_curve *curve)
 typedef struct outline {
     int n;       /* corners; 0: a cross */
     double turn; /* angle of the first corner, in quarter turns */
-    bool open;   /* filled with the background colour */
+    bool open;   /* the shape is filled with the background colour */
 } outline;
 
 static void draw_outline(es_picture *picture, double x, double y, double radius,
@@ -134,7 +134,7 @@ static bool belongs_below(const es_curves_sheet *sheet)
     if (!sheet->movable)
         return false;
     if (by_category && sheet->entry_width > sheet->legend_width - ES_LEGEND_GAP)
-        return true; /* names at the right would be cut */
+        return true; /* a legend at the right would cut its names */
     double share = sheet->figure->n_panels > 1 ? SMALLER_SHARE : LARGEST_SHARE;
     if (style->width > 0 && sheet->legend_width > share * style->width)
         return true;
@@ -249,8 +249,8 @@ static void draw_list(const es_curves_sheet *sheet, double y)
     }
 }
 
-/* Draws a colour bar with one block per line of the chart. The first line is at
- * the top. */
+/* Draws a colour bar with one block per line of the chart. The block of the
+ * first line is at the top. */
 static void draw_bar(const es_curves_sheet *sheet, double y)
 {
     const es_canvas *canvas = &sheet->page.canvas;

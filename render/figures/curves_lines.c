@@ -1,7 +1,7 @@
 /*
  * Draws the lines of a line chart. A long line is reduced, for every half point
  * of width, to the span from its lowest to its highest value: stroking a path
- * through all samples would take a hundred times as long and show no more.
+ * through all samples would take a hundred times as long and look the same.
  */
 #include "render/figures/curves_internal.h"
 
@@ -14,7 +14,7 @@
 #define SPARSE 14.0       /* minimum distance of samples drawn as dots */
 #define DOTTED_MOST 16    /* maximum number of lines drawn with dots */
 #define BESIDE_WIDTH 40.0 /* maximum width of dots side by side */
-#define MARKED_EVERY 5    /* marks along a line with many samples */
+#define MARKED_EVERY 5    /* number of marks on a line with many samples */
 #define STRIPE 6.0        /* dash length of coinciding lines, in points */
 #define TINT 70           /* opacity of a single shaded area, from 0 to 255 */
 #define MOVED_MOST 12     /* maximum number of places tried for a mark */
@@ -27,7 +27,8 @@
 
 /* The places of all marks in a panel. */
 typedef struct marks {
-    double places[1024][2]; /* (n) further marks are not stored */
+    /* (n) positions (x, y); marks after the 1024th are not stored */
+    double places[1024][2];
     size_t n;
 } marks;
 
@@ -190,9 +191,10 @@ static bool runs_along(const plotter *p, const pen *line, size_t k)
             es_curves_equals_at(panel, line->index, k - 1, true).n > 1);
 }
 
-/* Draws the marks of a line with a category: at every sample, or a few along
- * the line at staggered places, at least one. Lines that coincide have marks
- * alternately; lines that only cross have all of their marks. */
+/* Draws the marks of a line with a category: at every sample of a sparse line,
+ * otherwise at a few staggered places, but at least at one. Lines that coincide
+ * draw their marks alternately; lines that only cross draw all of their
+ * marks. */
 static void draw_category(const plotter *p, const pen *line)
 {
     const es_curve *curve = line->curve;
@@ -245,7 +247,7 @@ static bool is_smooth(const plotter *p, const es_curve *curve)
 static void include(const plotter *p, size_t column, double y)
 {
     double *span = p->pairs + 2 * column;
-    /* The condition is also true for NaN, which is an empty span. */
+    /* A NaN is an empty span; this condition is true for NaN too. */
     if (!(span[0] <= y))
         span[0] = y;
     if (!(span[1] >= y))

@@ -10,7 +10,7 @@
 #include "analyzer/base/value.h"
 #include "render/figures/page.h"
 
-/* The natural sizes of the chart, in points. */
+/* Sizes of the chart before scaling, in points. */
 #define CELL_WIDTH 24.0
 #define CELL_HEIGHT 20.0
 #define PLOT_WIDTH 288.0
@@ -38,7 +38,7 @@ typedef struct heatmap_block {
     double cell_width, cell_height; /* as drawn */
     /* Width of each small plot; 0: no small plots. */
     double side_width;
-    bool printed; /* the cells show their values, which fit */
+    bool printed; /* the cells are large enough and show their values */
 } heatmap_block;
 
 typedef struct heatmap_sheet {
@@ -57,7 +57,7 @@ typedef struct heatmap_sheet {
 
 /* --- numbers --------------------------------------------------------------*/
 
-#define COMPACT (-1) /* `decimals` for two significant digits: 1.2e5 */
+#define COMPACT (-1) /* value of `decimals`: two significant digits (1.2e5) */
 #define LARGEST_VALUE 8.0
 #define LEAST_VALUE 5.0
 
@@ -266,8 +266,8 @@ static void draw_cells(const heatmap_sheet *sheet, const heatmap_block *b)
 {
     const es_canvas *canvas = &sheet->page.canvas;
     int n_layers = b->panel->n_layers, n_heads = b->panel->n_heads;
-    /* Each cell extends below its right and lower neighbours, because viewers
-     * of vector files show a thin gap between areas that only touch. */
+    /* Each cell extends underneath its right and lower neighbours, because
+     * viewers of vector files show a thin gap between areas that only touch. */
     double lap = 0.4 * fmin(b->cell_width, b->cell_height);
     for (int row = 0; row < n_layers; row++) {
         const float *values = b->panel->values + (size_t)row * (size_t)n_heads;
@@ -333,8 +333,8 @@ static void draw_column_labels(const es_canvas *canvas, const heatmap_block *b)
 }
 
 /* Draws the axis below a small plot. If the first and the last label would
- * touch, both are moved outwards into the gaps, because one label alone does
- * not show a scale. */
+ * touch, both are moved outwards into the gaps, because a scale cannot be read
+ * from one label. */
 static void draw_side_axis(const es_canvas *canvas, const es_box *plot,
                            const es_axis *axis, const char *text)
 {
@@ -347,7 +347,7 @@ static void draw_side_axis(const es_canvas *canvas, const es_box *plot,
         es_axis_label(labels[i], axis, i * last);
         wanted += es_text_width(labels[i], ES_SMALL_SIZE, ES_WEIGHT_NORMAL) / 2;
     }
-    /* Leave out labels that would touch even after this. */
+    /* Leave out labels that would touch even if they are moved. */
     if (last < 1 || wanted + 2 <= x[1] - x[0] ||
         wanted - x[1] + x[0] > SIDE_GAP) {
         es_draw_across(canvas, plot, axis, text);

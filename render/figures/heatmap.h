@@ -37,9 +37,9 @@ typedef struct es_heatmap {
     const char *scale_text;
     /* Note below the chart, such as "max = 3.87 (observed)"; may be NULL. */
     const char *note;
-    const char *const *marks; /* (n_panels) lists, or NULL; each list (L) has a
-                                 letter for every layer, printed after its
-                                 number, or is NULL */
+    /* (n_panels) lists of letters, or NULL; a list has (L) letters, each
+     * printed after the number of its layer, or is NULL */
+    const char *const *marks;
 } es_heatmap;
 
 /**
@@ -49,13 +49,13 @@ typedef struct es_heatmap {
  *   out  owned by the caller
  *
  * Every cell shows its value: counts without decimals, other values with the
- * number of decimals that suits the largest value, usually two. If such numbers
- * do not fit, cells show two significant digits, or no number if it would not
- * be legible. Titles and the note are cut with an ellipsis if they do not fit.
- * A narrow panel is widened to at most 150 points for its title. Returns ES_OK;
- * ES_ENOMEM; ES_EUSAGE if the requested size is too small for the content (the
- * message names a size that is large enough), if there is no panel, or if a
- * panel is smaller than 1 x 1.
+ * number of decimals that suits the largest value, usually two. If these
+ * numbers do not fit, cells show two significant digits, or no number if it
+ * would not be legible. Titles and the note are cut with an ellipsis if they do
+ * not fit. A narrow panel is widened to at most 150 points for its title.
+ * Returns ES_OK; ES_ENOMEM; ES_EUSAGE if the requested size is too small for
+ * the content (the message names a size that is large enough), if there is no
+ * panel, or if a panel is smaller than 1 x 1.
  */
 es_status es_heatmap_draw(es_picture **out,
                           const es_heatmap *figure) ES_MUST_USE;

@@ -6,7 +6,7 @@
 #include "analyzer/base/value.h"
 #include "render/figures/page.h"
 
-/* The natural sizes of the chart, in points. */
+/* Sizes of the chart before scaling, in points. */
 #define SIDE 104.0
 #define SMALL_SIDE 52.0
 #define PANELS_MOST 24 /* with more panels, panels are small */

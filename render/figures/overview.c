@@ -9,14 +9,14 @@
 
 #include <string.h>
 
-/* The natural sizes of the chart, in points. */
+/* Sizes of the chart before scaling, in points. */
 #define ROW 10.0
 #define LEAST_ROW 7.0
 #define GAP 12.0 /* between columns */
 #define TEXT_MOST 130.0
 #define DOT_WIDTH 84.0
 #define HEADS_WIDTH 80.0
-#define WIDE_WIDTH 300.0 /* width of heads if there are no other plots */
+#define WIDE_WIDTH 300.0 /* width of the bars of heads without other plots */
 #define LAYER_WIDTH 8.0
 #define LEAST_LAYERS 56.0
 #define MOST_LAYERS 144.0
@@ -26,10 +26,10 @@
 #define HEADER 15.0
 #define TICKS 15.0         /* height of the ticks below the table */
 #define LEGEND_TOP 15.0    /* gap between the ticks and the legend */
-#define LEAST_TEXT 0.6     /* smallest letters, relative to natural size */
+#define LEAST_TEXT 0.6     /* minimum letter size, relative to natural size */
 #define STATUS_FACTOR 0.5  /* minimum width factor for a status column */
 #define NUMBER_FACTOR 0.25 /* minimum width factor for printed values */
-#define LEAST_COLUMN 0.5   /* narrowest text column, relative to natural */
+#define LEAST_COLUMN 0.5   /* minimum relative width of a text column */
 
 /* --- texts ----------------------------------------------------------------*/
 
@@ -72,7 +72,7 @@ static void measure_texts(es_overview_sheet *s)
         widen(&others[2], row->status.text, ES_WEIGHT_NORMAL);
     }
     for (size_t k = 0; k < f->n_columns + 3; k++)
-        widths[k] += 1; /* a margin, so that rounding cuts no text */
+        widths[k] += 1; /* one point more, so that rounding cuts no text */
 }
 
 /* --- scales ---------------------------------------------------------------*/
@@ -227,7 +227,7 @@ static double height_of(es_page *page, size_t i, double factor)
 }
 
 /* Chooses the number of rows that are legible at this height. If rows are left
- * out, a line below says how many. */
+ * out, a line below the table reports their number. */
 static void choose_rows(es_overview_sheet *s, double height)
 {
     const size_t n = lines_of(s->figure);

@@ -5,8 +5,8 @@
 
 #include "render/figures/axis.h"
 
-/** Number of parts of a bar of heads: the four quarters from 0 to m, and one
- *  part for NaN and infinity. */
+/** Number of parts of a bar of heads: one for each quarter of the entropies
+ *  from 0 to the maximum m, and one for NaN and infinity. */
 #define ES_OVERVIEW_SHARES 5
 
 /** A text column of the overview. */
@@ -36,7 +36,7 @@ typedef struct es_overview_row {
     double low, high;
     /* The value is a mean over seeds, one of which is NaN or infinite. */
     bool nonfinite;
-    /* Fractions of the heads in each part; no bar if all are 0. */
+    /* Fraction of the heads in each part of the bar; no bar if all are 0. */
     double shares[ES_OVERVIEW_SHARES];
     const float *layers; /* (n_layers) values, layer 0 at the left; NaN and
                             infinity have the alarm colour */
@@ -53,7 +53,7 @@ typedef struct es_overview {
     size_t n_columns;
     const es_overview_row *rows; /* (n_rows) rows, from the top */
     size_t n_rows;
-    /* Number of rows that are not in `rows`, only counted. */
+    /* Number of further rows, which are not in `rows` and not drawn. */
     size_t n_more;
     const char *row_word;   /* noun for a row in texts, such as "run" */
     const char *value_text; /* "perplexity" */
@@ -79,7 +79,7 @@ typedef struct es_overview {
  * others together. The scale is logarithmic if its largest value is more than
  * twenty times its smallest. All rows share the scales, and a layer has the
  * same place in every row. If a height is requested, rows that do not fit are
- * left out, and the last line says how many. O(rows (columns + layers +
+ * left out, and the last line reports their number. O(rows (columns + layers +
  * flags)). Returns the statuses of es_heatmap_draw.
  */
 es_status es_overview_draw(es_picture **out,

@@ -5,7 +5,7 @@
 #define LEGEND_LINE 12.0
 #define RAMP_WIDTH 64.0 /* width of the colour ramp of the layers */
 
-/* The entries of the legend. The first ones are the shares of heads. */
+/* The entries of the legend. The first entries are the shares of heads. */
 enum {
     FIRST_LEVEL = ES_OVERVIEW_SHARES,
     MISSING = FIRST_LEVEL + 4,
@@ -52,7 +52,7 @@ static void draw_swatch(const es_overview_sheet *s, int i, double x, double y)
             es_theme_level(s->figure->style.theme,
                            (es_level)(ES_LEVEL_INFO + i - FIRST_LEVEL)));
     for (int k = 0; i == RAMP && k < n;
-         k++) /* each colour extends below the next one */
+         k++) /* each colour extends underneath the next colour */
         es_picture_rect(canvas->picture, x + width * k / n, top,
                         width * (n - k) / n, 8,
                         es_scale_level_color(&s->scale, k));

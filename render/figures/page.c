@@ -1,16 +1,16 @@
 /*
- * Lays out and draws pages of panels, for all charts. Bisection over the factor
- * of the natural size finds first the widths and then the heights, so that
- * charts need not know how margins, texts and plots share a page.
+ * Lays out and draws pages of panels, for all charts. Bisection finds the scale
+ * factor, first for the widths and then for the heights, so that charts need
+ * not know how margins, texts and plots share a page.
  */
 #include "render/figures/page_internal.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 
-#define COMFORTABLE 0.6 /* factor below which the page tries fewer columns */
-#define LEGIBLE 0.35    /* minimum factor for more columns on a high page */
-#define FLATTEST 0.5    /* minimum ratio of height and width factor */
+#define COMFORTABLE 0.6 /* scale factor below which fewer columns are tried */
+#define LEGIBLE 0.35    /* minimum scale factor if columns are added */
+#define FLATTEST 0.5    /* minimum ratio of the height to the width factor */
 #define BARE_AIR 4.0    /* space above plots that have no titles */
 #define ROW_GAP 12.0
 #define LEAST_BAR 80.0
@@ -108,7 +108,7 @@ static void measure_footer(es_page *page, double width)
 
 /* --- the grid -------------------------------------------------------------*/
 
-/* Returns the width or height of plot i at a factor of its natural size. */
+/* Returns the width or height of plot i for a scale factor. */
 static double size_of(es_page *page, size_t i, double factor,
                       es_page_size *size, double natural)
 {
@@ -145,8 +145,8 @@ static double half_spare(double whole, double width)
     return floor((whole - width) / 2);
 }
 
-/* Places the columns of the page at a factor. Returns the width that the page
- * needs. */
+/* Places the columns of the page for a scale factor. Returns the width that the
+ * page needs. */
 static double place_across(es_page *page, double factor)
 {
     double x = ES_MARGIN + page->left + page->extra_left;
@@ -169,8 +169,8 @@ static double place_across(es_page *page, double factor)
     return width;
 }
 
-/* Places the rows of the page at a factor. Returns the height that the page
- * needs. */
+/* Places the rows of the page for a scale factor. Returns the height that the
+ * page needs. */
 static double place_down(es_page *page, double factor)
 {
     double title = page->style->title ? ES_TITLE_SIZE + 9 : 0;
@@ -201,8 +201,8 @@ static double place_down(es_page *page, double factor)
     return y + page->below + page->footer + ES_MARGIN;
 }
 
-/* Finds the largest factor at which `place` needs at most `wanted` points, and
- * places the page with it. Returns 0 if there is no such factor. */
+/* Finds the largest scale factor at which `place` needs at most `wanted`
+ * points, and places the page with it. Returns 0 if there is no such factor. */
 static double solve_factor(es_page *page, double wanted,
                            double (*place)(es_page *page, double factor))
 {
@@ -220,8 +220,8 @@ static double solve_factor(es_page *page, double wanted,
     return low;
 }
 
-/* Arranges the panels in n columns. Returns the factor for the requested width
- * or the one for the requested height, whichever is smaller. */
+/* Arranges the panels in n columns. Returns the smaller of the scale factors
+ * for the requested width and the requested height. */
 static double try_columns(es_page *page, size_t n)
 {
     const es_figure_style *style = page->style;
@@ -237,8 +237,9 @@ static double try_columns(es_page *page, size_t n)
     return factor;
 }
 
-/* Returns the factor for the heights. It equals that of the widths, or is less
- * if the page would be too high. The columns must have been placed. */
+/* Returns the scale factor for the heights. It equals the factor for the
+ * widths, or is smaller if the page would otherwise be too high. The columns
+ * must have been placed. */
 static double flatten(es_page *page, double across)
 {
     const double tallest = page->style->tallest;

@@ -1,6 +1,6 @@
 /**
- * Lays out a page of panels, for every chart. A chart gives the natural size of
- * each panel's plot and draws one plot. The page measures the margins, lays the
+ * Lays out a page of panels, for every chart. A chart reports the size of each
+ * panel's plot and draws one plot. The page measures the margins, lays the
  * panels out in a grid, fits the grid into the requested size and draws the
  * common parts: titles, colour bar, keys and note.
  */
@@ -41,9 +41,9 @@ enum { ES_PAGE_KEYS = 4 };
 
 typedef struct es_page es_page;
 
-/** Returns the width or height of plot i at a factor of its natural size. The
- *  result must not decrease as the factor grows. The function may store
- *  decisions in page->chart. */
+/** Returns the width or height of plot i for a scale factor; 1 is its natural
+ *  size. The result must not decrease as the factor grows. The function may
+ *  store the chosen layout in page->chart. */
 typedef double es_page_size(es_page *page, size_t i, double factor);
 
 struct es_page {
@@ -54,12 +54,12 @@ struct es_page {
     /* Natural size of all plots; used if `width` and `height` are NULL. */
     double plot_width, plot_height;
     es_page_size *width, *height;
-    /* Called after the columns were placed. Sets `above`, `below` and `foot` if
-       they depend on the widths of the plots; may be NULL. */
+    /* Called after the columns have been placed. Sets `above`, `below` and
+       `foot` if they depend on the widths of the plots; may be NULL. */
     void (*arrange)(es_page *page);
     es_status (*draw)(const es_page *page, size_t i);
     void (*draw_legend)(const es_page *page); /* or NULL */
-    double least_factor; /* minimum factor if a size is requested */
+    double least_factor; /* minimum scale factor if a size is requested */
     double title_most;   /* maximum width to which a narrow panel is widened for
                             its title; 0: 150 points */
     size_t most_lines;   /* maximum number of lines of a title; 0: three */
@@ -79,11 +79,11 @@ struct es_page {
     bool long_note;   /* the note is as wide as the plots, not as the page */
 
     /* --- set by the page */
-    es_canvas canvas;      /* its picture is NULL except during drawing */
+    es_canvas canvas;      /* canvas.picture is NULL except during drawing */
     es_page_panel *panels; /* (n_panels) */
     /* Additional margins that the style's frame requests. */
     double extra_left, extra_right;
-    bool nonfinite, missing; /* es_page_look_at found such values */
+    bool nonfinite, missing; /* the page has such values */
     size_t n_panels, n_rows, n_columns;
     /* Width and height of the page in points. */
     double width_points, height_points;
@@ -111,12 +111,13 @@ es_status es_page_begin(es_page *page, size_t n) ES_MUST_USE;
 /**
  * Places the plots on the page. Without a requested size, plots have their
  * natural size, with about four panels per row. If the style requests a size,
- * plots have the largest factor that fits. If only the width or only the height
- * is requested, its factor determines the other. Panels that would be much
- * smaller than natural are put into fewer columns. May be called repeatedly.
+ * plots have the largest scale factor that fits. If only the width or only the
+ * height is requested, the factor of this side is used for the other side too.
+ * Panels that would be much smaller than natural are put into fewer columns.
+ * May be called repeatedly.
  *
- * Returns ES_OK, or ES_EUSAGE if the factor is below least_factor; the message
- * then names the smallest possible size.
+ * Returns ES_OK, or ES_EUSAGE if the scale factor is below least_factor; the
+ * message then names the smallest possible size.
  */
 es_status es_page_lay_out(es_page *page) ES_MUST_USE;
 

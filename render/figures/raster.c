@@ -9,7 +9,7 @@
 #include "analyzer/base/value.h"
 #include "render/figures/page.h"
 
-/* The natural sizes of the chart, in points. */
+/* Sizes of the chart before scaling, in points. */
 #define PLOT_WIDTH 330.0
 #define LAYER_HEIGHT 7.0
 #define LAYERS_LEAST 40.0
@@ -126,8 +126,8 @@ static bool has_alarm(const image *im, size_t from, size_t step, size_t n)
 }
 
 /* Marks the columns of an image that have a NaN or an infinity, above the
- * image; or the rows, to its right. Marks are at least one point wide, because
- * cells may be smaller. */
+ * image; with `rows`, marks such rows, to the right of the image. Marks are at
+ * least one point wide, because cells may be smaller. */
 static void draw_marks(const es_canvas *canvas, const image *im, bool rows)
 {
     const es_box *box = im->box;
@@ -197,8 +197,9 @@ static const char *fitting(const char *name, const es_box *box)
     return width <= box->height + BEYOND ? name : NULL;
 }
 
-/* Chooses the names of the two images. Both are NULL if one name is used for
- * both, because the rows of both images are numbered by layer. */
+/* Chooses the names of the two images. If one of the names does not fit, both
+ * are NULL and one common name is used, because the rows of both images are
+ * numbered by layer. */
 static void name_images(const char *names[2], const es_raster_panel *panel,
                         const es_box *layers, const es_box *heads)
 {
@@ -254,7 +255,8 @@ static es_status draw_panel(const es_page *page, size_t i)
                          true, names[0], text_x);
     if (status == ES_OK && panel->heads.n_rows)
         status = draw_heads(sheet, panel, &heads, names[1], text_x);
-    double whole = panel->last - panel->first + 1; /* ticks at whole steps */
+    /* ticks lie only at whole steps */
+    double whole = panel->last - panel->first + 1;
     double most = fmin(fmin(8, plot->width / 40), whole);
     es_axis axis = es_axis_make(panel->left, panel->right, false, plot->x,
                                 plot->x + plot->width, 2);

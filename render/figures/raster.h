@@ -39,7 +39,7 @@ typedef struct es_raster {
 } es_raster;
 
 /** Maximum number of cells of an image per point. More cells are merged,
- *  because the program's devices have no more pixels. */
+ *  because the program draws at most this many pixels per point. */
 #define ES_RASTER_DENSITY 2.0
 
 /** Returns true if `value` takes precedence over `best` when cells of a row
@@ -48,9 +48,9 @@ bool es_raster_wins(float value, float best, double level);
 
 /**
  * Merges the cells of an area into one value. NaN and infinity take precedence
- * over finite values; among finite values, the one farthest from its row's
- * level takes precedence; any value takes precedence over missing. So neither a
- * dip of one sample nor a NaN is lost.
+ * over finite values; among finite values, the value farthest from its row's
+ * level takes precedence; any value takes precedence over a missing one.
+ * Therefore neither a dip of one sample nor a NaN is lost.
  *
  *   from, to  rows and columns [from, to) of `grid`, which has n_columns
  */

@@ -8,7 +8,7 @@
 #include "analyzer/base/checked.h"
 #include "render/figures/page.h"
 
-/* The natural sizes of the chart, in points. */
+/* Sizes of the chart before scaling, in points. */
 #define WIDTH 380.0
 #define HEIGHT 230.0
 #define LEAST_FACTOR 0.28 /* minimum scale if a page size is requested */
@@ -51,7 +51,7 @@ typedef struct scatter_sheet {
     bool *on_front;    /* (n) */
     size_t n_shown;
     int n_numbers;
-    bool over;    /* labels may cover intervals */
+    bool over;    /* labels may cover intervals of points */
     double clear; /* minimum distance of labels from other points */
     es_axis x_axis, y_axis;
 } scatter_sheet;
@@ -97,7 +97,7 @@ static const side of_front[N_SIDES] = {{-1, 0},  {-1, 1}, {0, 1},  {1, 1},
 /* Distances of labels that are connected to their points by a line. */
 static const double rings[] = {12, 20, 30, 42, 58, 76};
 #define N_RINGS (sizeof rings / sizeof *rings)
-#define N_CLEAR 3 /* rings to try before coming near another point */
+#define N_CLEAR 3 /* rings that are tried with the distance CLEAR */
 
 static bool touch(const es_box *a, const es_box *b, double apart)
 {
@@ -481,7 +481,7 @@ static es_status lay_out(scatter_sheet *sheet)
     }
     page->panels[0].subtitle = figure->subtitle;
     page->panels[0].plot = (es_box){0, 0, WIDTH, HEIGHT};
-    set_axes(sheet); /* labels are widest with the largest number of ticks */
+    set_axes(sheet); /* labels are widest if the number of ticks is largest */
     page->left = ceil(2 * es_upright_width(&sheet->y_axis, figure->y_text)) / 2;
     do {
         if ((status = es_page_lay_out(page)) < 0)
@@ -505,7 +505,7 @@ es_status es_scatter_draw(es_picture **out, const es_scatter *figure)
                  .draw = draw_plot,
                  .draw_legend = draw_numbers,
                  .least_factor = LEAST_FACTOR,
-                 .right = 10, /* half of the label of the last tick */
+                 .right = 10, /* space for half of the last tick's label */
                  .foot = ES_AXIS_FOOT,
                  .title_gap = 6,
                  .note = figure->note,

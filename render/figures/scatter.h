@@ -26,9 +26,10 @@ typedef struct es_scatter {
     const char *note;   /* may be NULL */
 } es_scatter;
 
-/** Sets on_front[i] to true for every point i on the Pareto front: no other
- *  point is at most as high in both coordinates and lower in one. Points that
- *  are not drawn are not on the front. O(n^2). */
+/** Sets on_front[i] to true for every point i on the Pareto front. A point is
+ *  on the front if no other point is lower in one coordinate without being
+ *  higher in the other. Points that are not drawn are not on the front.
+ *  O(n^2). */
 void es_scatter_front(bool *on_front, const es_scatter *figure);
 
 /**

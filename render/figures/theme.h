@@ -35,9 +35,9 @@ typedef struct es_canvas {
 
 /**
  * Aligns the pages of a composite figure, which are stacked vertically. Each
- * page is drawn twice. In the first drawing all requests are zero, and the page
- * writes its own measures; in the second all pages get the same requests, so
- * that their plots align.
+ * page is drawn twice. In the first drawing all members are zero, and the page
+ * writes its own sizes to them; in the second drawing all pages get the same
+ * members, so that their plots align.
  */
 typedef struct es_page_frame {
     /* --- requests; 0: the page decides */
@@ -58,15 +58,17 @@ typedef struct es_page_frame {
 typedef struct es_figure_style {
     /* Title of the figure; NULL: only the panels have titles. */
     const char *title;
-    double width, height; /* size in points; 0: as the content needs. If only
-                             one of them is given, the content is scaled, and
-                             uses fewer columns of panels if these would be
-                             small */
-    double tallest; /* maximum height in points if no height is requested: a
-                       higher page gets more columns and flatter plots, as long
-                       as these stay legible; 0: no limit */
-    double zoom;    /* factor by which the finished page with its letters and
-                       lines is enlarged, for slides; 0: none */
+    /* size in points; 0: as large as the content needs. If only one of the two
+     * is given, the content is scaled, and the panels are in fewer columns if
+     * they would be small */
+    double width, height;
+    /* maximum height in points if no height is requested: a higher page gets
+     * more columns and flatter plots, as long as the plots stay legible; 0: no
+     * limit */
+    double tallest;
+    /* factor by which the finished page with its letters and lines is enlarged,
+     * for slides; 0: not enlarged */
+    double zoom;
     size_t most_columns; /* maximum number of panels per row; 0: four */
     size_t letters;      /* number of the letter of the first panel: 1 for (a);
                             0: panels have no letters */

@@ -8,7 +8,7 @@
 #include "analyzer/base/value.h"
 #include "render/figures/page.h"
 
-/* The natural sizes of the chart, in points. */
+/* Sizes of the chart before scaling, in points. */
 #define PLOT_WIDTH 330.0
 #define PLOT_HEIGHT 46.0
 #define PLOT_GAP 14.0 /* space above each plot, for its name */
@@ -70,8 +70,8 @@ static es_axis axis_of(double low, double high, bool logarithmic, double start,
     return axis;
 }
 
-/* Makes the y axis of a small plot. If all values are whole numbers, so are the
- * ticks. */
+/* Makes the y axis of a small plot. If all values are whole numbers, all ticks
+ * are whole numbers too. */
 static es_axis value_axis(const es_timeline_plot *plot, const es_box *box)
 {
     es_range range = ES_RANGE_NONE;
@@ -264,7 +264,8 @@ static es_status draw_panel(const es_page *page, size_t i)
     const timeline_sheet *s = page->chart;
     const es_timeline_panel *panel = &s->figure->panels[i];
     const es_box *plot = &page->panels[i].plot;
-    double whole = panel->last - panel->first + 1; /* ticks at whole steps */
+    /* ticks lie only at whole steps */
+    double whole = panel->last - panel->first + 1;
     double most = fmin(fmin(8, plot->width / 40), whole);
     timeline_block b = {panel, s, &page->canvas, *plot,
                         axis_of(panel->first, panel->last, false, plot->x,

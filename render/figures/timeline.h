@@ -24,7 +24,7 @@ typedef struct es_timeline_bar {
     const char *text;
 } es_timeline_bar;
 
-/** An event at a step, drawn as a mark. */
+/** An event at a step, drawn as a mark in the lane for events. */
 typedef struct es_timeline_mark {
     double step;
     es_level level;

@@ -10,7 +10,7 @@
 
 #define THIN_SPACE "\xe2\x80\x89" /* U+2009 */
 #define ELLIPSIS "\xe2\x80\xa6"
-#define INDEXED "ScFuFFN" /* with index 6: ScFuFFNi6 and ScFuFFNe6 */
+#define INDEXED "ScFuFFN" /* ScFuFFNi6 and ScFuFFNe6 have the index 6 */
 
 #define KERN 0.05 /* gap before a smaller letter, relative to the font size */
 #define LEAST_SIZE 5.0
@@ -27,7 +27,7 @@ typedef struct part {
     size_t first; /* offset of the first letter in `text` */
 } part;
 
-/* Longer texts are drawn unchanged. */
+/* Texts of more than LONGEST bytes are drawn unchanged. */
 enum { LONGEST = ES_ARCH_TEXT_MAX - 1, MOST_PARTS = 4 };
 
 typedef struct title {

@@ -23,8 +23,8 @@ double es_title_width(const char *text, double size, es_font_weight weight);
  * nothing if not even the ellipsis fits.
  *
  *   x, y  start, middle or end of the baseline, according to `align`
- *   size  font size; subscripts are smaller, but have at least 5 points (or
- *         "size", if less), and extend 0.3 * size below the baseline
+ *   size  font size; subscripts are smaller, but at least 5 points (or `size`,
+ *         if this is less), and extend 0.3 * size below the baseline
  *
  * Consecutive letters of the same size are appended to the picture as one text.
  */
@@ -67,6 +67,7 @@ void es_draw_label(const es_canvas *canvas, double x, double y, es_align align,
 void es_draw_name(const es_canvas *canvas, double x, double y, double degrees,
                   es_color color, const char *text);
 
-#define ES_SMALL_DROP (0.36 * ES_SMALL_SIZE) /* from centre to baseline */
+/* distance from a text's centre to its baseline */
+#define ES_SMALL_DROP (0.36 * ES_SMALL_SIZE)
 
 #endif

@@ -21,8 +21,8 @@
 typedef struct layout {
     int64_t n_layer, n_head;
     int n_steps, per_commit;
-    double ingest_us; /* target in microseconds per step; 0: none */
-    double scan_mv;   /* target in million values per second; 0: none */
+    double ingest_us; /* target in microseconds per step; 0: no target */
+    double scan_mv;   /* target in million values per second; 0: no target */
 } layout;
 
 /** Best result over the rounds. */
@@ -62,8 +62,8 @@ static void keep_best(result *best, const layout *l, double ingest, double scan)
 /* --- run files ----------------------------------------------------------- */
 
 /**
- * Writes a run file, or a fragment if the file name ends like one. Returns the
- * seconds.
+ * Writes a run file, or a fragment if the file name ends with ".esf". Returns
+ * the seconds of writing.
  */
 static double write_to(const char *path, es_durability durability,
                        const layout *l, const float *values)

@@ -40,7 +40,7 @@ TURN = 0.3  # seconds, at least one step
 @dataclasses.dataclass
 class Problem:
     """A problem that bench_train also solves; `reach` maps a form to the target speed
-    relative to that form.
+    relative to this form.
     """
 
     name: str
@@ -178,7 +178,8 @@ def torch_side(problem, form):
 
 
 def our_side(program, problem):
-    """Returns such a function for BENCH_TRAIN --serve, and the process."""
+    """Returns a function that takes a step in BENCH_TRAIN --serve and returns its
+    seconds and its loss, and the process of BENCH_TRAIN."""
     process = subprocess.Popen(
         [program, "--serve", problem.name, ARCH, str(N_THREADS),
          problem.precision, "entropy" if problem.records else "nothing"],

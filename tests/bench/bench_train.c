@@ -66,7 +66,8 @@ typedef struct bench {
     es_team *team;
     clockid_t clock;
     int32_t *tokens;
-    float *x, *y, *weight;   /* operands of the products that form the limit */
+    /* operands of the products whose time is the limit */
+    float *x, *y, *weight;
     int n_in, n_out, n_rows; /* sizes of the matrix product that is measured */
     double step, limit;      /* shortest times so far in seconds */
 } bench;

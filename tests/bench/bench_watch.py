@@ -51,7 +51,8 @@ def train(program, folder, steps):
 
 
 def watched(scan, train_once):
-    """Returns the same for a watched run, and the CPU seconds of the watcher.
+    """Returns CPU and wall seconds of a training run that is watched, and the CPU
+    seconds of the watcher.
     """
     watcher = subprocess.Popen(
         [scan, "watch", "watched", "--rules", "rules.ini", "--severity",

@@ -163,9 +163,9 @@ class Training:
 
 
 def rounds(training, rec, n):
-    """Returns [(without, with, recorded)] of n rounds, with the results of
-    step(). Step numbers continue from round to round, and even ones are
-    recorded.
+    """Returns the results of step() in n rounds, as tuples (without, with,
+    recorded). Step numbers continue from round to round, and steps with even
+    numbers are recorded.
     """
     out = []
     for _ in range(n):
@@ -210,8 +210,8 @@ def show_memory():
 
 
 def memory():
-    """Returns the memory of the hook: the measurement of one layer, and the
-    results of all.
+    """Returns the memory of the hook: of the measurement of one layer, and of
+    the results of all layers.
     """
     command = [sys.executable, __file__, *map(str, (N_THREADS, ROUNDS, N_LAYERS))]
     done = subprocess.run(

@@ -80,7 +80,7 @@ nothing_left() {
             DELETE FROM sample WHERE step = 60" || return 1
     before=$(stat -c %i "$dir/whole"/*)
     runs --resume "$dir/whole" --out "$dir/last/whole.db"
-    exited 0 && said ' at step 60, its last: nothing left to do' &&
+    exited 0 && said ' at step 60, the last step: nothing left to do' &&
         same_result && same_record "$dir/last/whole.db" &&
         [ "$before" = "$(stat -c %i "$dir/whole"/*)" ]
 }

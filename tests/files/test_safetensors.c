@@ -302,7 +302,7 @@ TEST(malformed_headers_are_refused)
     refuse("", "not a safetensors file");
     refuse("[]", "not a safetensors file");
     refuse("{\"a\":", "malformed header");
-    refuse("{\"a\":1}", "tensor a: its description is not an object");
+    refuse("{\"a\":1}", "tensor a: its description is not a JSON object");
     refuse("{\"a\":{" F32_3 ",\"data_offsets\":[0,12]},"
            "\"a\":{" F32_3 ",\"data_offsets\":[0,12]}}",
            "duplicate object key");

@@ -50,7 +50,8 @@ uint64_t fuzz_number(fuzz_input *input); /* uses 1 to 8 bytes; the result may
 
 /**
  * Reads up to `most` bytes, until the end of the input or a byte 0xff. Returns
- * them as a string in a static buffer, valid until the next call. most < 256.
+ * them as a string in a static buffer, valid until the next call. `most` must
+ * be less than 256.
  */
 const char *fuzz_text(fuzz_input *input, size_t most);
 

@@ -10,14 +10,14 @@
 
 #define SERIES 64 /* number of series whose shapes are recorded */
 
-/* What the sink has received from the parser. Used to check the parser against
- * its contract. */
+/* The data that the sink has received from the parser, used to check that the
+ * parser keeps its contract. */
 typedef struct received {
     int begun;
     int64_t n_layer, n_head, step;
     size_t n_series, n_samples, n_again;
     size_t n_values[SERIES];
-    double sum; /* sum of all values, so that each is read */
+    double sum; /* sum of all values; ensures that each is read */
 } received;
 
 static es_status begin(void *user, const es_run_info *info,

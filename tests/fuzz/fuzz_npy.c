@@ -5,7 +5,8 @@
 #include <string.h>
 
 /* Builds a file. Most inputs get a correct header length, so that the code
- * after the header is reached; the first byte decides. */
+ * after the header is reached. The first byte decides whether the length is
+ * correct. */
 static size_t build(uint8_t *file, const uint8_t *bytes, size_t n)
 {
     fuzz_input input = {bytes, n};

@@ -209,7 +209,7 @@ static void remove_rows(sqlite3 *handle, fuzz_input *input)
     sqlite3_free(sql);
 }
 
-/** Recomputes the checksum of each sample and removes those of its rows. */
+/** Recomputes the checksum of each sample and removes the checksums of rows. */
 static void checksum_samples(sqlite3 *handle)
 {
     sqlite3_exec(handle, "DELETE FROM row_checksum", NULL, NULL, NULL);

@@ -11,7 +11,7 @@
  *
  *   sealed  set to true if the checksums of samples were recomputed
  *
- * Returns the path of the damaged copy, always the same.
+ * Returns the path of the damaged copy, which is always the same.
  */
 const char *fuzz_damaged_run(const uint8_t *bytes, size_t n, bool *sealed);
 

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double sum; /* sum of all values and letters, so that each is read */
+/* sum of all values and letters, which ensures that each of them is read */
+static double sum;
 
 static void read_text(const char *text)
 {

@@ -1,6 +1,6 @@
 /**
- * Reads the contents of a file of any state, for the fuzz targets that damage
- * files.
+ * Reads the contents of a file that may be damaged, for the fuzz targets that
+ * damage files.
  */
 #ifndef ES_FUZZ_READING_H
 #define ES_FUZZ_READING_H

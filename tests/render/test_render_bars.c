@@ -78,7 +78,7 @@ TEST(heights_are_proportional_to_values)
 {
     bundle *b = bundle_new(3, 2);
     es_picture *picture = drawn(&b->figure);
-    double foot = 0, each = 0; /* height of the value 1, in points */
+    double foot = 0, each = 0; /* y of the value 0; height of the value 1 */
     size_t n = 0;
     for (size_t i = 0; i < picture->n_shapes; i++) {
         const es_picture_shape *s = &picture->shapes[i];
@@ -144,7 +144,7 @@ TEST(texts_shrink_turn_and_vanish_with_the_width)
     static const struct {
         size_t n_series;
         double width;
-        /* A text that the first bar has, and one that it does not have. */
+        /* A text that is drawn on the first bar, and one that is not drawn. */
         const char *there, *not_there;
         bool is_long, turned;
     } cases[] = {
@@ -164,7 +164,7 @@ TEST(texts_shrink_turn_and_vanish_with_the_width)
             n_turned += picture->shapes[k].degrees == 90;
         assert_true(!cases[i].there || picture_says(picture, cases[i].there));
         assert_false(picture_says(picture, cases[i].not_there));
-        /* One more text is rotated than there are bars: "heads (%)". */
+        /* Besides the 16 bar texts, the axis name "heads (%)" is rotated. */
         assert_int_equal(n_turned, cases[i].turned ? 17 : 1);
     }
 }
@@ -204,7 +204,7 @@ TEST(long_names_are_cut)
     }
 }
 
-/* In a column of a paper, all but the first label would be cut. */
+/* At the width of a paper's column, all labels but the first would be cut. */
 TEST(group_labels_that_would_be_cut_are_turned)
 {
     enum { N = 7 };

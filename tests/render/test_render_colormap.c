@@ -167,8 +167,9 @@ TEST(diverging_sides_are_equally_light)
             oklab(lightness[1],
                   (double[]){linear(b.r), linear(b.g), linear(b.b)});
             assert_true(fabs(lightness[0][0] - lightness[1][0]) < 0.01);
-            /* Colours of both signs can be distinguished: their distance is at
-             * least a quarter of the distance from the middle. */
+            /* Colours on opposite sides of the middle can be distinguished:
+             * their distance is at least a quarter of the distance from the
+             * middle. */
             assert_true(distance(a, b, no_red) > 0.25 * (0.5 - x));
             assert_true(distance(a, b, no_green) > 0.25 * (0.5 - x));
         }

@@ -174,7 +174,8 @@ TEST(axes_are_shared)
     assert_true(sheet.blocks[0].plot.y == sheet.blocks[1].plot.y);
     assert_true(sheet.blocks[0].plot.height == sheet.blocks[1].plot.height);
     es_curves_sheet_clear(&sheet);
-    /* Panel c is a fifth as long as the others, so axes are separate. */
+    /* Panel c has a fifth of the steps, so every panel has a separate x
+     * axis. */
     figure.n_panels = 3;
     assert_int_equal(es_curves_lay_out(&sheet, &figure), ES_OK);
     assert_true(sheet.blocks[0].last == 99);
@@ -190,7 +191,7 @@ TEST(a_scale_includes_zero_if_it_is_near)
         double reference, low, least_high;
     } cases[] = {
         {{1, 3}, NAN, 0, 3},
-        /* Entropies, with their ceiling as the reference. */
+        /* Entropies; the dashed line is at the maximum entropy. */
         {{3.6f, 3.7f}, 3.878, 0, 3.878},
         {{2.6f, 2.8f}, NAN, 2.586, 2.8}, /* losses */
         {{-1, 1}, NAN, -1.14, 1},

@@ -76,7 +76,7 @@ TEST(ticks_have_steps_of_one_two_or_five)
     assert_int_equal(ticks.n, 7);
     assert_true(es_ticks_at(&ticks, 3) == 0);
     ticks = es_ticks_make(0, 4, 4);
-    /* The ticks are 0, 2 and 4, so both ends have one. */
+    /* The ticks are 0, 2 and 4, so both ends have a tick. */
     assert_int_equal(ticks.n, 3);
 }
 

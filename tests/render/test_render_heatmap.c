@@ -136,8 +136,8 @@ TEST(every_shape_is_drawn_soundly)
     }
 }
 
-/* Panels are arranged in the smallest number of rows with at most four
- * panels. */
+/* Panels are arranged in the smallest number of rows with at most four panels
+ * per row. */
 TEST(many_panels_wrap)
 {
     float values[144];
@@ -230,7 +230,7 @@ TEST(a_column_of_many_panels_fits_on_a_page)
     assert_true(width == 234 && free_height > 1000);
     sides_of(&width, &height, 648, 0);
     assert_true(width == 234 && height <= 648);
-    /* The page is lower than without a limit, by less than half. */
+    /* The limit makes the page lower, by less than half. */
     sides_of(&width, &narrow, 648, 1);
     assert_true(narrow < 0.85 * free_height && narrow > 0.5 * free_height);
     /* A page that is not too high stays unchanged. */

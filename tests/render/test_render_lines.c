@@ -89,7 +89,7 @@ TEST(values_beyond_the_limit_are_clipped_and_marked)
     assert_int_equal(pixel(&s, 0, 40, top + above), 0x666666);
     assert_int_equal(pixel(&s, 0, 60, top + above), 0xffffff);
     shot_clear(&s);
-    figure.limit = NAN; /* without clipped values, there is no key */
+    figure.limit = NAN; /* if no value is clipped, there is no key */
     AUTO(es_picture) all = drawn(&figure);
     assert_false(picture_says(all, "off scale, up to 5×10⁷"));
 }
@@ -152,7 +152,7 @@ static void check_samples(es_curves_colors colors)
     shot s = shot_of(&figure, 4);
     for (size_t i = 0; i < N; i++)
         assert_true(seen_in_row(&s, i, i < N - 1 ? 2 : 1) >= 2);
-    /* A sample with a different value is drawn at its place. */
+    /* A sample that differs from the other lines is drawn at its own place. */
     if (colors == ES_CURVES_BY_DEPTH)
         assert_int_equal(pixel(&s, 0, 0, 1), color_of(&s, N - 1));
     assert_true(picture_says(s.picture, "identical samples side by side"));
@@ -203,7 +203,8 @@ TEST(marks_of_lines_that_meet_are_apart)
     shot_clear(&s);
 }
 
-/* If a line crosses another one, its mark is moved along the line. */
+/* If a line crosses another line, the mark at the crossing is moved along its
+ * line. */
 TEST(a_moved_mark_stays_on_its_line)
 {
     AUTO_BY(bundle_free) bundle b = bundle_new(2, 5, 0);
@@ -229,7 +230,7 @@ TEST(a_moved_mark_stays_on_its_line)
         if (shape->kind != ES_SHAPE_DOT || step < 0 || step > 4 ||
             memcmp(&shape->color, &paper, sizeof paper) != 0 ||
             shape->y > block->plot.y + block->plot.height)
-            continue; /* part of the other line or of the legend */
+            continue; /* the pixel belongs to the other line or the legend */
         const bool on = fabs(shape->y - es_curves_y(block, step)) < 0.5;
         assert_true(on);
         n_on += on;
@@ -323,7 +324,8 @@ static void check_legend_is_clear(const es_curves *figure)
 {
     es_curves_sheet sheet;
     assert_int_equal(es_curves_lay_out(&sheet, figure), ES_OK);
-    /* Names at the right take less than a third of a paper's column. */
+    /* A legend at the right takes less than a third of the width of a paper's
+     * column. */
     assert_true(sheet.below || figure->style.width != 234 ||
                 figure->n_panels == 1);
     for (size_t i = 0; i < figure->n_panels; i++) {

@@ -104,7 +104,7 @@ TEST(too_little_memory_is_an_error)
     }
 }
 
-static bool is_scarce; /* for draw_measured: no memory for the text's copy */
+static bool is_scarce; /* true: draw_measured limits the memory */
 
 static es_status draw_measured(es_picture **out)
 {

@@ -38,7 +38,8 @@ TEST(size_is_checked)
     es_picture_free(NULL);
 }
 
-/* Calls every append function several times, each time with one bad number. */
+/* Calls every append function several times, each time with the value `bad` for
+ * one number. */
 static void append_bad(es_picture *p, double bad)
 {
     es_picture_rect(p, bad, 1, 1, 1, red);
@@ -389,7 +390,7 @@ TEST(other_text_is_drawn_as_it_is)
 }
 
 /* The width of right-to-left text is the width of its drawn form, and text is
- * cut where reading ends. */
+ * cut at its left end, where reading ends. */
 TEST(leftward_text_is_measured)
 {
     double drawn = es_drawn_width(MALAS, 9, ES_WEIGHT_NORMAL);

@@ -68,11 +68,12 @@ TEST(merged_cells_keep_nan_and_extremes)
         size_t from[2], to[2];
         float wanted;
     } cases[] = {
-        /* The dip is farther from the level than the rise. */
+        /* The dip is farther from the reference level than the rise. */
         {{0, 0}, {1, 3}, 1.5f},
-        {{0, 2}, {1, 4}, 2.25f}, /* any value takes precedence over missing */
-        {{1, 0}, {2, 4}, NAN},   /* NaN takes precedence over all values */
-        {{0, 0}, {2, 2}, 1.5f},  /* each row has its own reference level */
+        /* any value takes precedence over a missing one */
+        {{0, 2}, {1, 4}, 2.25f},
+        {{1, 0}, {2, 4}, NAN},  /* NaN takes precedence over all values */
+        {{0, 0}, {2, 2}, 1.5f}, /* each row has its own reference level */
         /* If two values are equally far from the level, the first is kept. */
         {{0, 0}, {2, 1}, 2},
     };
@@ -209,7 +210,8 @@ TEST(every_shape_is_drawn_soundly)
     }
 }
 
-/* All ticks are at steps with a sample, however wide the columns are. */
+/* All ticks are at steps that have a sample, whatever the width of the
+ * columns. */
 TEST(ticks_are_at_samples)
 {
     static const struct {
@@ -239,8 +241,8 @@ TEST(ticks_are_at_samples)
     }
 }
 
-/* In a column of a paper, one, two or three rasters side by side have names on
- * their axes. */
+/* At the width of a paper's column, one, two or three rasters side by side have
+ * names on their axes. */
 TEST(a_narrow_raster_has_names_of_its_axes)
 {
     model m = make_model(3, 4, 50);

@@ -8,10 +8,10 @@
 #define SCALE 2
 
 /*
- * Allowed difference between the mean colours of blocks of 4 x 4 points, of
- * 255. Programs smooth letters and slanted lines differently, and in PNG a line
- * thinner than a pixel is a whole pixel wide. If a shape is lost, the
- * difference is at least twice this large.
+ * Allowed difference between the mean colours of blocks of 4 x 4 points, on a
+ * scale from 0 to 255. Programs smooth letters and slanted lines differently,
+ * and in PNG a line thinner than a pixel is a whole pixel wide. If a shape is
+ * lost, the difference is at least twice this large.
  */
 #define TOLERANCE 30.0
 
@@ -251,7 +251,8 @@ TEST(pdf_text_is_found)
 }
 
 /* pdftotext finds right-to-left text in reading order and as plain letters,
- * except lam with alef. It adds directional marks around the text. */
+ * except the ligature of lam and alef. It adds directional marks around the
+ * text. */
 TEST(pdf_leftward_text_is_found)
 {
     static const char *const words[] = {

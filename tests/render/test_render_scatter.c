@@ -19,7 +19,7 @@ typedef struct bundle {
     es_scatter figure;
 } bundle;
 
-/* Makes n scattered points; with `spread` 0 all points are in one place. */
+/* Makes n scattered points; if `spread` is 0, all points are in one place. */
 static bundle *bundle_new(size_t n, double spread)
 {
     bundle *b = calloc(1, sizeof *b);
@@ -244,7 +244,8 @@ static es_status draw(es_picture **out, const void *figure)
 TEST(a_requested_size_is_kept)
 {
     AUTO_FREE bundle *b = bundle_new(5, 1);
-    /* On a small page the labels would be in the list. */
+    /* If the page were small, the labels would be in the list below the
+     * plot. */
     for (size_t i = 0; i < 5; i++)
         b->points[i].label = NULL;
     assert_sizes_are_kept(draw, &b->figure, &b->figure.style);

@@ -1,4 +1,4 @@
-/* Tests SVG and PDF files: text stays text, metadata, and reproducible
+/* Tests SVG and PDF files: texts stored as text, metadata, and reproducible
  * bytes. */
 #include "render/picture_internal.h"
 #include "tests/support/golden_text.h"
@@ -39,7 +39,7 @@ static es_picture *sample(void)
     es_picture_text(picture, 50, 78, 6, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
                     faint, "  0.25");
     es_picture_clip(picture, 0, 0, 50,
-                    50); /* the same clip a second time, not ended */
+                    50); /* begins the same clip again without an end */
     es_picture_line(picture, 0, 0.004, 1, 99.996, 0.001, faint);
     return picture;
 }
@@ -168,7 +168,7 @@ TEST(pdf_has_its_metadata)
     assert_non_null(memmem(pdf, n, "/Subject", 8));
     assert_null(memmem(pdf, n, "/CreationDate", 13));
     assert_non_null(
-        /* If the font is used, text is stored as text. */
+        /* If the font is used, texts are stored as text and not as outlines. */
         memmem(pdf, n, "DejaVuSans", 10));
     assert_non_null(memmem(pdf, n, "%%EOF", 5));
     free(pdf);

@@ -1,4 +1,5 @@
-/* Makes an allocation of a program fail, for tests/soak/fault_points.py.
+/*
+ * Makes an allocation of a program fail, for tests/soak/fault_points.py.
  * LD_PRELOAD loads this library before glibc, whose functions it calls.
  *
  *   ES_ALLOC_IN=NAME     name of the program's processes; others are left alone
@@ -8,10 +9,12 @@
  *                        ends
  *   ES_ALLOC_TRACE=1     prints the stack of the first failure to stderr
  *
- * It counts allocations by the program itself, by our libraries and by the
- * libraries that process its data (listed below), and those by libc once main
- * has begun. It does not count allocations by the dynamic linker, font
- * libraries and BLAS, nor by jansson, which aborts when memory runs out. */
+ * The library counts allocations by the program itself, by the libraries of
+ * this project, by the libraries that process the program's data (listed
+ * below), and by libc once main has begun. It does not count allocations by the
+ * dynamic linker, font libraries and BLAS, nor by jansson, which aborts when
+ * memory runs out.
+ */
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
@@ -159,8 +162,8 @@ void *aligned_alloc(size_t alignment, size_t size)
     return FAILS ? NULL : __libc_memalign(alignment, size);
 }
 
-/* Memory never becomes available, so a program that sleeps until it does would
- * sleep in vain: sleep returns at once. */
+/* Makes sleep return at once, because a program that sleeps until memory
+ * becomes available would sleep forever. */
 unsigned sleep(unsigned seconds)
 {
     struct timespec pause = {.tv_sec = seconds};

@@ -44,8 +44,9 @@ SHIM = CLOCK_SHIM = ""  # paths of the built alloc_shim.c and clock_shim.c
 
 
 def with_calls(scenario, *options):
-    """Returns the words that run a command under strace. The tracer must not
-    be the parent of a recorder, which has to be the trainer's child.
+    """Returns the beginning of a command line that runs a command under strace.
+    strace must not be the parent of a recorder, which has to be the trainer's
+    child.
     """
     return ["strace", *["-f", "--seccomp-bpf"] * scenario.follow,
             *["-D"] * scenario.daemon, *options]
@@ -56,8 +57,7 @@ def with_allocations(scenario, setting):
             "ES_ALLOC_IN=" + (scenario.counted or scenario.program), setting]
 
 
-# Limits with which a program is started: options of prlimit for a permitted
-# amount.
+# Limits with which a program is started, and the options of prlimit that set them.
 LIMITS = {"descriptors": "--nofile=%d:%d", "bytes of a file": "--fsize=%d:%d"}
 DISK = "KiB free on the disk"
 CLOCK = "seconds that the clock jumps"
@@ -65,15 +65,16 @@ HOUR, YEAR = 3600, 365 * 86400
 
 
 def with_disk(free):
-    """Returns the words that leave about `free` KiB on the disk of a small
-    Place.
+    """Returns the beginning of a command line that leaves about `free` KiB on
+    the disk of a small Place and then runs a command.
     """
     return ["sh", "-c", "used=$(df -k --output=used . | tail -n 1);"
             "mount -o remount,size=$((used + %d))k . && exec \"$@\"" % free, "sh"]
 
 
 def failing(point, scenario):
-    """Returns the words that make a command fail at this point."""
+    """Returns the beginning of a command line with which the scenario's command
+    fails at this point."""
     call, number, reason, all_on = point
     when = "%d%s" % (number, "+" * all_on)
     if call in LIMITS:
@@ -205,8 +206,8 @@ class Scenario:
         return place.run(self.arguments, before, self.program)
 
     def log_of(self, place, before):
-        """Runs a command, preceded by the words before(log), and returns the
-        lines that it writes to the log.
+        """Runs the command, preceded by the arguments before(log), and returns
+        the lines that these arguments write to the log.
         """
         with tempfile.NamedTemporaryFile("r") as log:
             result = self.run(place, before(log.name))
@@ -248,10 +249,10 @@ class Scenario:
                                else (False,))]
 
     def call_numbers(self, place):
-        """Returns (call, number) from the first call that names a run. Calls
-        for fonts are left out, because a picture may look different without a
-        font; calls on event counters are left out, because they cannot be
-        full.
+        """Returns pairs (call, number) for all system calls from the first one
+        that names a run. Calls for fonts are left out, because a picture may
+        look different without a font. Calls on event counters are left out,
+        because a counter cannot be full.
         """
         lines = self.log_of(place, lambda log: with_calls(
             self, "-y", "-o", log, "-e", "trace=all"))
@@ -272,15 +273,15 @@ class Scenario:
 
 # --- running all points ------------------------------------------------------
 
-# Words that the message must contain after a limit was reached.
+# Regular expressions that match the message of a program that has reached a limit.
 WORDS = {"EMFILE": "Too many open files|loading shared libraries",
          "EFBIG": "File too large|limit on file sizes",
          "ENOSPC": "No space left on device|disk is full|cannot hold"}
 
 
 def gives_reason(result, point):
-    """Returns true if the message fits the fault: it must name the limit that
-    was reached; a jump of the clock must not cause a failure at all.
+    """Returns true if the message names the limit that was reached, or the fault
+    was not a limit. A jump of the clock must not cause a failure at all.
     """
     if point[0] == CLOCK:
         return not result.code

@@ -9,7 +9,7 @@ disks with few free KiB), or clocks, which jump.
 
 A command that exits with 0 must have printed and written the same output as
 without a fault. A command that failed must print a one-line message, exit with
-3 or 4, leave only whole files, and print no number that it does not print
+3 or 4, leave only complete files, and print no number that it does not print
 without a fault. strace makes system calls fail and alloc_shim.c allocations: a
 single one, or also all later ones of its kind. recording_faults.py contains
 the scenarios that train.
@@ -140,7 +140,7 @@ class Reading(Scenario):
             self.outs |= shown(self.of(place, self.with_runs(["no.db"]), 3))
 
     def with_runs(self, paths):
-        """Returns the command line for these runs instead of both."""
+        """Returns the command line with these runs in place of both runs."""
         given = self.arguments
         places = [i for i, a in enumerate(given) if a in ["runs", *BOTH]]
         rest = [a for i, a in enumerate(given) if i not in places]
@@ -198,7 +198,8 @@ def judge_files(reference, place, result, point):
 
 
 def judge(reference, place, result, point):
-    """Returns why the result is not permitted, or "" if it is."""
+    """Returns the reason why the result is not permitted, or "" if it is
+    permitted."""
     whole = reference.whole
     if result.code is None:
         return "did not end"

@@ -274,8 +274,9 @@ class Page(html.parser.HTMLParser):
 
 
 def attacked(bin, name, harmless):
-    """Returns the properties that were found, and a description of the defect,
-    or None if everything is correct."""
+    """Attacks the programs with one name. Returns the numbers of lines and
+    elements in their outputs, or None after a defect; and a description of the
+    defect, or None without one."""
     with tempfile.TemporaryDirectory() as folder:
         attack = Attack(bin, folder, name)
         try:

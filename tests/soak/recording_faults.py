@@ -36,8 +36,8 @@ threads = 1
 # oneDNN is excluded, as it crashes when memory runs out.
 os.environ["ENTROPY_TRAIN_ONEDNN"] = "/none"
 
-# This script starts the recorder, preceded by the words that make its calls
-# fail.
+# This script starts the recorder with $FAULT in front of its command line, which
+# makes its calls fail.
 RECORDER = """#!/bin/sh
 exec $FAULT "$RECORDER" "$@"
 """

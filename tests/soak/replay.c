@@ -62,7 +62,7 @@ static _Noreturn void fail(const char *what)
 
 /* --- stored inputs ------------------------------------------------------- */
 
-/** Reads the next bytes of a file, at most `most`. */
+/** Keeps the next bytes of a file, at most `most`, as an input. */
 static void keep(FILE *file, size_t most)
 {
     input *next = &kept[n_kept];
@@ -248,7 +248,7 @@ static bool replay(const struct target *target, long count, long seed)
         exit(0);
     }
     if (waitpid(child, &status, 0) != child)
-        fail("its child is lost");
+        fail("the child process is lost");
     if (status)
         report_broken(target->name, seed, status);
     n_run += n_kept + (size_t)count;

@@ -18,8 +18,8 @@ packages=(
     bindfs slurm-wlm munge openmpi-bin iproute2 postgresql libpq-dev openssl zsh fish debhelper lintian python3-yaml
 )
 
-# Print the build dependencies of Debian packages of this project: all packages
-# except those that every machine that builds packages has.
+# Print the build dependencies of this project's Debian packages, without those
+# packages that every machine has on which packages are built.
 if [ "${1:-}" = list ]; then
     printf '%s\n' "${packages[@]}" | grep -vxE 'gcc|make|libpython3-stdlib' | sort
     exit

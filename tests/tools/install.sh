@@ -39,7 +39,7 @@ help_page() { # PROGRAM SUMMARY: a manual page from the output of --help
     echo .fi
 }
 
-# Writes every manual page: into MAN, and that of the run file into section 5.
+# Writes every manual page into MAN, but the page of the run file into section 5.
 pages_all() {
     install -d "$MAN" "$SHARE/man/man5"
     "$BUILD/entropy-scan" help run-file --man >"$SHARE/man/man5/entropy-scan-run.5"

@@ -12,7 +12,8 @@ breach() {
 }
 
 sources() { git ls-files --cached --others --exclude-standard -- "$@"; }
-# C, and the CUDA back-end's C++, which is used as C.
+# The sources in C, and the CUDA back-end's sources in C++, which follow the same
+# rules.
 code=('*.[ch]' '*.cu' '*.cuh' '*.cc')
 
 # layer FOLDER REGEX [FILES]: checks that files of the folder include only project
@@ -116,7 +117,7 @@ forbidden() {
 }
 forbidden 'ffast-math|-Ofast' 'isnan() is dead under these flags'
 forbidden '\b(TODO|FIXME|XXX)\b' 'unfinished'
-# Double underscores are reserved for names of compilers.
+# C reserves names with double underscores for compilers.
 forbidden '^#(define [A-Za-z]*__|ifndef [A-Za-z]+__)' 'double underscore in a name' \
     'tests/emulation/kernel_host.h|tests/gpu/fake_cublas.h'
 forbidden '\balloca *\(|\bgets *\(|\bstrtok *\(' 'not here'
@@ -158,7 +159,7 @@ ratchet head-comment < <(sources '*.c' '*.cu' '*.cc' | while read -r file; do
     [[ $(head -c 2 "$file") =~ ^/[*/] ]] || echo "$file"
 done)
 
-# A type and an external function have one meaning in the whole program.
+# No two files may define a type or an external function of the same name.
 program() { sources "${code[@]}" | grep -vE '^(tests|samples)/'; }
 twice() { # reads ctags' lines, prints names that two files define
     awk -F'\t' '$1 ~ /^es_/ { print $1, $2, $4 }' | sort -u |

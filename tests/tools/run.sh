@@ -22,7 +22,7 @@ export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-2}
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-passive}
 # Up to GCC 13, AddressSanitizer mistakes the thread-local memory of a library loaded at
 # run time, such as oneDNN, for that of an old C library if it is at a certain position
-# in its page, and LeakSanitizer then crashes (their issue 1322).
+# in its page, and LeakSanitizer then crashes (issue 1322 of google/sanitizers).
 export ASAN_OPTIONS=intercept_tls_get_addr=0${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 # libp11-kit, which libpq loads, creates a locale when it is loaded, and glibc then
 # leaks a copy of LOCPATH, which is set below.
@@ -86,7 +86,7 @@ says() { # TEST WORDS: true if its source has a comment line that begins with th
     grep -qaE "^(#|/\\*) $2" "$source"
 }
 
-# Maps each missing need to the tests that are left out because of it.
+# Maps each missing program or package to the tests that are left out because of it.
 declare -A left_out=()
 [ "${CUDA:-1}" != 0 ] || left_out[nvcc]=
 [ -n "${PYTHON:-}" ] || compgen -G "$BUILD/venv-python-*/bin/python" >/dev/null ||

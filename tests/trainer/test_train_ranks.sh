@@ -122,7 +122,7 @@ exits 'without --world each process trains alone, with a warning' 0 \
     'warning: srun has started 2 processes, but each trains its own model: give --world 0' \
     env SLURM_PROCID=1 SLURM_NTASKS=2 "$train" "${small[@]}" --steps 1 --arch SM --no-record
 exits '--world that differs from the number of started processes is refused' 2 \
-    'entropy-train: --world 3: srun has started 2 processes: SLURM_NTASKS=2' slurm 0 --world 3
+    'entropy-train: --world 3: srun has started 2 processes .SLURM_NTASKS=2.: give --world 0' slurm 0 --world 3
 one_rank() { timeout 300 "$train" "${small[@]}" --arch SM+LN+G -o "$dir/x.db" "$@"; }
 exits 'a missing rank is refused' 2 'entropy-train: no rank: give --world N --rank R' \
     one_rank --world 2

@@ -15,9 +15,11 @@
 #include "hooks/trainer/files/npy.h"
 #include <stdbool.h>
 
-/** An open folder or file; all members are read-only. {0} is closed. */
+/** An open folder or file; all members are read-only. A zeroed struct is
+ *  closed. */
 typedef struct es_arrays {
-    const char *path;            /* borrowed from the caller of open */
+    /* borrowed from the caller of es_arrays_open */
+    const char *path;
     struct es_safetensors *file; /* the safetensors file; NULL for a folder */
 } es_arrays;
 
@@ -45,7 +47,8 @@ const char *es_arrays_label(char out[ES_ARRAY_LABEL_MAX],
  *   out    NUL-terminated, the caller frees it; NULL on failure
  *   label  output: name of the string for messages
  *
- * ES_OK; ES_EIO; ES_EFORMAT (no such metadata, or more than 1 MiB); ES_ENOMEM.
+ * Returns ES_OK; ES_EIO; ES_EFORMAT (no such metadata, or more than 1 MiB);
+ * ES_ENOMEM.
  */
 es_status es_arrays_text(char **out, char label[ES_ARRAY_LABEL_MAX],
                          const es_arrays *arrays, const char *name) ES_MUST_USE;
@@ -57,15 +60,15 @@ bool es_arrays_has(const es_arrays *arrays, const char *name);
  *
  *   out  written only on ES_OK; the caller frees it with es_npy_free
  *
- * ES_OK; ES_EIO; ES_EFORMAT (no such tensor, another type, damaged);
+ * Returns ES_OK; ES_EIO; ES_EFORMAT (no such tensor, another type, damaged);
  * ES_EVERSION; ES_ENOMEM. Messages begin with the label.
  */
 es_status es_arrays_read(es_npy *out, const es_arrays *arrays,
                          const char *name) ES_MUST_USE;
 
-/** Reads an array that must have this type and shape (n_dims). Returns like
- *  es_arrays_read, and also ES_EFORMAT with both types or both shapes in the
- *  message. */
+/** Reads an array that must have this type and shape (n_dims). Returns the
+ *  statuses of es_arrays_read, and ES_EFORMAT if the type or shape differs; the
+ *  message then contains both. */
 es_status es_arrays_read_as(es_npy *out, const es_arrays *arrays,
                             const char *name, es_npy_type type, int n_dims,
                             const size_t *dims) ES_MUST_USE;

@@ -191,7 +191,8 @@ static es_status sum_model(const writing *w, uint64_t *sum)
 typedef struct texts {
     char *config;
     char numbers[N_TEXTS][ES_FLOAT_TEXT_MAX];
-    const char *all[N_TEXTS]; /* values of the entries; NULL: left out */
+    /* values of the metadata entries; NULL: left out */
+    const char *all[N_TEXTS];
 } texts;
 
 static void print_whole(texts *out, text_entry entry, int64_t number)
@@ -240,7 +241,7 @@ static es_status write_file(const writing *w, texts *from, uint64_t sum)
 {
     es_tensor_note notes[N_TEXTS + 1];
     size_t n = 0;
-    /* transformers requires this entry before it reads a file. */
+    /* The library transformers reads a file only if it has this entry. */
     if (es_families[es_model_config_of(w->model)->family].is_of_transformers)
         notes[n++] = (es_tensor_note){"format", "pt"};
     snprintf(from->numbers[CHECKSUM], ES_FLOAT_TEXT_MAX, "%016" PRIx64, sum);
@@ -371,8 +372,9 @@ static es_status check_version(const es_checkpoint *checkpoint)
         return status;
     if (version > ES_CHECKPOINT_VERSION)
         return es_fail(ES_EVERSION,
-                       "%s: version %" PRId64 " is newer than this program's"
-                       " %d: upgrade entropy-train",
+                       "%s: checkpoint version %" PRId64
+                       ": this program reads versions up to %d: upgrade "
+                       "entropy-train",
                        path, version, ES_CHECKPOINT_VERSION);
     return ES_OK;
 }
@@ -509,8 +511,8 @@ static es_status find_tensor(const es_tensor **out, bool *is_old,
     return ES_OK;
 }
 
-/** Converts a tensor of temperatures to logarithms. For a moment, multiplies by
- *  the power of t that the change of variable requires. */
+/** Converts values from temperatures t to ln t, or AdamW's moments from
+ *  derivatives with respect to t to derivatives with respect to ln t. */
 static es_status convert_old(float *values, const es_checkpoint *checkpoint,
                              const es_parameter *parameter, tensor_part part)
 {

@@ -17,7 +17,7 @@
  *     updates     number of updates of the optimiser
  *     run         the run's uuid
  *     name        the run's name
- *     threads     number of threads; results are not bit-identical with another
+ *     threads     number of threads; another number changes the bits of results
  *     loss, ce, ereg                 losses of the last step
  *     eval_loss, eval_ce, eval_ereg  losses of the last evaluation, if any
  *     loss_scale, good_steps         see loss_scale.h; if the loss is scaled
@@ -74,30 +74,31 @@ bool es_checkpoint_is_ours(const es_safetensors *file);
 bool es_checkpoint_is_moment(const char *name);
 
 /**
- * Writes a checkpoint. The file appears whole or not at all.
+ * Writes a checkpoint. The file appears complete or not at all.
  *
  *   settings  resolved settings; stored as "config"
  *
- * ES_OK; ES_EIO; ES_ENOMEM; ES_EFORMAT if a value of the model is not finite: a
- * diverged model never becomes a checkpoint.
+ * Returns ES_OK; ES_EIO; ES_ENOMEM; ES_EFORMAT if a value of the model is not
+ * finite, because a diverged model must not become a checkpoint.
  */
 es_status es_checkpoint_write(const char *path, es_model *model,
                               const es_settings *settings,
                               const es_checkpoint_state *state) ES_MUST_USE;
 
 /**
- * Opens a checkpoint and reads all of it once to verify it. ES_OK; ES_EIO;
- * ES_EFORMAT (damaged, or not a checkpoint of entropy-train); ES_EVERSION;
- * ES_ENOMEM.
+ * Opens a checkpoint and reads all of it once to verify it. Returns ES_OK;
+ * ES_EIO; ES_EFORMAT (damaged, or not a checkpoint of entropy-train);
+ * ES_EVERSION; ES_ENOMEM.
  */
 es_status es_checkpoint_open(es_checkpoint **out, const char *path) ES_MUST_USE;
-void es_checkpoint_close(es_checkpoint *checkpoint); /* NULL is fine */
+/* `checkpoint` may be NULL */
+void es_checkpoint_close(es_checkpoint *checkpoint);
 
 /**
  * Stores the checkpoint's arrays, moments and number of updates in a model of
- * the same configuration. ES_OK; ES_EFORMAT, naming the first array that is
- * missing, unexpected, or of a different shape; ES_EIO; ES_ENOMEM. After a
- * failure the model must not be used.
+ * the same configuration. Returns ES_OK; ES_EFORMAT, naming the first array
+ * that is missing, unexpected, or of a different shape; ES_EIO; ES_ENOMEM.
+ * After a failure the model must not be used.
  */
 es_status es_checkpoint_load(es_model *model,
                              const es_checkpoint *checkpoint) ES_MUST_USE;

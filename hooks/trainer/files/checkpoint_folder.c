@@ -19,20 +19,21 @@
 #include <unistd.h>
 
 #define SUFFIX ".safetensors"
-#define NAME_SIZE 201 /* leaves space for the step in a file name */
+#define NAME_SIZE 201 /* size of a run's name in a file name, with NUL */
 
 struct es_checkpoint_folder {
     char path[ES_PATH_SIZE];
     char name[NAME_SIZE]; /* the run's name as it appears in file names */
     int64_t keep;
-    int fd; /* the locked folder */
+    int fd; /* file descriptor of the locked folder */
 };
 
 /* --- files of a folder --------------------------------------------------- */
 
 typedef struct entry {
     int64_t step;
-    /* the file name, with a NUL in place of "-STEP..." */
+    /* The run's name: a copy of the file name with a NUL in place of
+     * "-STEP...". */
     char name[NAME_MAX + 1];
     char file[NAME_MAX + 1];
 } entry;
@@ -232,7 +233,7 @@ static es_status check_entry(const es_checkpoint_folder *folder,
     if (is_further)
         return es_fail(
             ES_EUSAGE,
-            "%s: is later than step %" PRId64
+            "%s: this checkpoint is later than step %" PRId64
             ": resume from it, remove it, or give another --checkpoint folder",
             path, first_step);
     return ES_OK;
@@ -282,8 +283,8 @@ void es_checkpoint_folder_close(es_checkpoint_folder *folder)
 
 /* --- saving -------------------------------------------------------------- */
 
-/** Removes all but the last `keep` checkpoints. Files of later steps do not
- *  count, as they can only be damaged. */
+/** Removes all but the last `keep` checkpoints. Ignores files of later steps,
+ *  which must be damaged: the folder would otherwise have been refused. */
 static es_status remove_old(const es_checkpoint_folder *folder, int64_t step)
 {
     listing all;
@@ -295,8 +296,8 @@ static es_status remove_old(const es_checkpoint_folder *folder, int64_t step)
         if (all.items[i].step > step || ++n <= folder->keep)
             continue;
         if (unlinkat(folder->fd, all.items[i].file, 0) != 0)
-            status = es_fail(ES_EIO, "%s%s: cannot remove it: %s", folder->path,
-                             all.items[i].file, strerror(errno));
+            status = es_fail(ES_EIO, "%s%s: cannot remove this file: %s",
+                             folder->path, all.items[i].file, strerror(errno));
     }
     free(all.items);
     return status;

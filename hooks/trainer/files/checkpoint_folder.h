@@ -20,22 +20,22 @@ typedef struct es_checkpoint_folder es_checkpoint_folder;
  *   first_step  the step from which training continues; 0: a new run
  *   keep        number of files to keep; 0: all
  *
- * ES_OK; ES_EIO; ES_ELOCKED (another training run writes to this folder);
- * ES_EUSAGE: the folder has checkpoints of another run with this name, or
- * intact checkpoints of this run from later steps, which would be mixed up with
- * the new ones; ES_ENOMEM.
+ * Returns ES_OK; ES_EIO; ES_ELOCKED (another training run writes to this
+ * folder); ES_EUSAGE: the folder has checkpoints of another run with this name,
+ * or intact checkpoints of this run from later steps, which would be mixed up
+ * with the new ones; ES_ENOMEM.
  */
 es_status es_checkpoint_folder_open(es_checkpoint_folder **out,
                                     const char *path, const char *name,
                                     const char *uuid, int64_t first_step,
                                     int64_t keep) ES_MUST_USE;
 void es_checkpoint_folder_close(
-    es_checkpoint_folder *folder); /* NULL is fine */
+    es_checkpoint_folder *folder); /* `folder` may be NULL */
 
 /**
  * Writes a checkpoint and, once it is safe on disk, removes all but the last
- * `keep` checkpoints. Returns like es_checkpoint_write, and ES_EIO also if an
- * old file cannot be removed.
+ * `keep` checkpoints. Returns the statuses of es_checkpoint_write, and ES_EIO
+ * also if an old file cannot be removed.
  */
 es_status
 es_checkpoint_folder_save(es_checkpoint_folder *folder, es_model *model,
@@ -49,7 +49,7 @@ es_checkpoint_folder_save(es_checkpoint_folder *folder, es_model *model,
  *   on_warning  called for each newer file that is damaged; may be NULL
  *
  * Returns ES_OK or the errors of es_checkpoint_open; ES_EUSAGE if the folder
- * has checkpoints of several names; ES_ENOTFOUND if it has no checkpoint.
+ * has checkpoints with several run names; ES_ENOTFOUND if it has no checkpoint.
  */
 es_status es_checkpoint_find(es_checkpoint **out, const char *path,
                              void (*on_warning)(void *user,

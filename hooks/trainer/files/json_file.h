@@ -13,7 +13,8 @@
  *   out    freed by json_decref; NULL on failure
  *   words  true: read NaN and Infinity, which are not valid JSON, as strings
  *
- * ES_OK; the errors of es_infile_load; ES_EFORMAT: not JSON, or not an object.
+ * Returns ES_OK; the errors of es_infile_load; ES_EFORMAT if the file is not
+ * JSON or has no object.
  */
 es_status es_json_load(json_t **out, const char *path,
                        const es_infile_limit *limit, bool words) ES_MUST_USE;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-              "array data are read in the byte order of the file");
+              "the machine must be little-endian, like the file's numbers");
 
 /* Maximum size of the header in bytes. Headers of plain types have 64 to 128
  * bytes; numpy itself refuses more than 10000. */
@@ -29,8 +29,8 @@ static const struct {
 
 #define N_TYPES (sizeof types / sizeof types[0])
 
-/** A position in the header: a dictionary literal of Python and trailing
- *  blanks. */
+/** The unread part of the header. The header is a dictionary literal of Python,
+ *  followed by blanks. */
 typedef struct text_cursor {
     const char *at, *end;
 } text_cursor;
@@ -119,7 +119,7 @@ static es_status take_type(text_cursor *text, es_npy *out, const char *path)
 {
     char descr[32];
     if (!take_string(text, descr, sizeof descr))
-        return es_fail(ES_EFORMAT, "%s: element type is not a plain number",
+        return es_fail(ES_EFORMAT, "%s: element type is not a number type",
                        path);
     for (size_t i = 0; i < N_TYPES; i++)
         if (strcmp(descr, types[i].descr) == 0) {
@@ -233,7 +233,7 @@ static es_status read_data(source *from, es_npy *out)
     if (bytes < from->left)
         return es_fail(ES_EFORMAT, "%s: %zu unexpected bytes after the array",
                        from->path, from->left - bytes);
-    if (bytes > from->left) /* check this before allocating a large block */
+    if (bytes > from->left) /* a wrong shape must not cause a huge allocation */
         return es_fail(ES_EFORMAT, "%s: cut off: %zu bytes are missing",
                        from->path, bytes - from->left);
     es_status status = es_alloc(&out->data, bytes, 1, from->path);

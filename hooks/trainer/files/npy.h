@@ -15,7 +15,7 @@ typedef enum es_npy_type { ES_NPY_F4, ES_NPY_F8, ES_NPY_I4 } es_npy_type;
 
 #define ES_NPY_MAX_DIMS 8
 
-/** One array. {0} is empty and may be freed. */
+/** One array. A zeroed struct is empty and may be freed. */
 typedef struct es_npy {
     es_npy_type type;
     int n_dims;                   /* 0 for a scalar, which has n = 1 */
@@ -30,10 +30,10 @@ typedef struct es_npy {
  *
  *   out   written only on ES_OK; the caller frees it with es_npy_free
  *
- * ES_OK; ES_EIO (no such file, not a regular file, unreadable); ES_EFORMAT (not
- * .npy, cut off, extra bytes, another type or order, malformed header, more
- * than ES_NPY_MAX_DIMS dimensions); ES_EVERSION (format above 2.0); ES_ENOMEM.
- * Messages begin with the path. Any thread.
+ * Returns ES_OK; ES_EIO (no such file, not a regular file, unreadable);
+ * ES_EFORMAT (not .npy, cut off, extra bytes, another type or order, malformed
+ * header, more than ES_NPY_MAX_DIMS dimensions); ES_EVERSION (format above
+ * 2.0); ES_ENOMEM. Messages begin with the path. Any thread.
  */
 es_status es_npy_read(es_npy *out, const char *path) ES_MUST_USE;
 
@@ -46,7 +46,7 @@ void es_npy_free(es_npy *npy);
  *   path  source of the array, for the message
  *   dims  n_dims extents
  *
- * ES_OK, or ES_EFORMAT with both types or both shapes in the message.
+ * Returns ES_OK, or ES_EFORMAT with both types or both shapes in the message.
  */
 es_status es_npy_expect(const es_npy *npy, const char *path, es_npy_type type,
                         int n_dims, const size_t *dims) ES_MUST_USE;

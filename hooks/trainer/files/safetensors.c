@@ -2,8 +2,8 @@
  * jansson and checks all of it before it reads any data: the tensors must fill
  * the file without gaps or overlaps. Numbers of 16 and 64 bits are converted to
  * float32, or the bytes of a tensor are read unchanged. The writer supports
- * float32 only, makes the file appear whole or not at all, and holds one tensor
- * at a time in memory. */
+ * float32 only, makes the file appear complete or not at all, and holds one
+ * tensor at a time in memory. */
 #include "hooks/trainer/files/safetensors.h"
 
 #include "analyzer/base/checked.h"
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-              "numbers are read in the byte order of the file");
+              "the machine must be little-endian, like the file's numbers");
 
 #define DEPTH_MAX 3 /* maximum nesting: the header, a tensor, its shape */
 #define PREFIX 8    /* number of bytes that hold the length of the header */
@@ -124,7 +124,7 @@ static es_status take_tensor(es_tensor *tensor, const es_safetensors *file,
     size_t size = 0, bytes;
     *tensor = (es_tensor){.name = name};
     if (!json_is_object(from))
-        return wrong_tensor(file, name, "its description is not an object");
+        return wrong_tensor(file, name, "its description is not a JSON object");
     es_status status;
     if ((status = take_type(tensor, &size, file, from)) < 0 ||
         (status = take_shape(tensor, file, from)) < 0 ||
@@ -166,10 +166,11 @@ static es_status check_layout(const es_safetensors *file, uint64_t start)
         const es_tensor *tensor = &file->tensors[i];
         if (tensor->offset < start)
             return wrong_tensor(file, tensor->name,
-                                "overlaps the tensor before it");
+                                "overlaps the previous tensor");
         if (tensor->offset > start)
-            return wrong_tensor(file, tensor->name,
-                                "the bytes before it belong to no tensor");
+            return wrong_tensor(
+                file, tensor->name,
+                "the bytes before this tensor belong to no tensor");
         start += tensor->n_bytes;
     }
     if (start < file->size)
@@ -562,8 +563,8 @@ static es_status write_file(const char *path, const char *header,
     es_status status = es_outfile_open(&file, &out, path);
     if (status < 0)
         return status;
-    /* The header is padded with blanks to a multiple of 8 bytes, so that a
-     * program may map the numbers. */
+    /* The header is padded with blanks to a multiple of 8 bytes, so that the
+     * numbers are aligned if a program maps the file into memory. */
     const size_t n = strlen(header);
     const uint64_t length = (n + 7) / 8 * 8;
     fwrite(&length, 1, sizeof length, out);

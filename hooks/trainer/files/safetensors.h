@@ -24,8 +24,9 @@ typedef enum es_tensor_type {
     ES_TENSOR_F64, /* the last floating-point type that can be read */
     ES_TENSOR_I32,
     ES_TENSOR_I64,
-    ES_TENSOR_F8_E4M3, /* listed but not read, because their scales are stored
-                          elsewhere */
+    /* numbers of 8 bits, listed but not read, because their scale factors are
+     * stored elsewhere */
+    ES_TENSOR_F8_E4M3,
     ES_TENSOR_F8_E5M2,
     ES_TENSOR_OTHER /* I8, BOOL, ...: listed but not read as numbers */
 } es_tensor_type;
@@ -41,18 +42,19 @@ typedef struct es_tensor {
     size_t n; /* number of elements */
     size_t n_bytes;
     uint64_t offset; /* position of the first byte in the file */
-    /* file that holds the data; NULL: the file that lists the tensor holds
-     * them */
+    /* file that contains the tensor's data; NULL: the same file that lists the
+     * tensor */
     const struct es_safetensors *shard;
 } es_tensor;
 
 /** An open file; all members are read-only. */
 typedef struct es_safetensors {
     char *path;         /* path as given to open */
-    es_tensor *tensors; /* (n), in the order of their data */
+    es_tensor *tensors; /* (n) tensors in the order of their data */
     size_t n;
-    const es_tensor **by_name;      /* (n) the tensors sorted by name */
-    struct json_t *header;          /* owns names and metadata */
+    const es_tensor **by_name; /* (n) the tensors sorted by name */
+    /* parsed header, which owns names and metadata */
+    struct json_t *header;
     int fd;                         /* file descriptor; -1 for an index */
     uint64_t size;                  /* size of the file when it was opened */
     struct es_safetensors **shards; /* (n_shards) files of an index, owned */
@@ -60,7 +62,7 @@ typedef struct es_safetensors {
 } es_safetensors;
 
 /**
- * Opens a regular file read-only and reads its header. ES_OK; ES_EIO;
+ * Opens a regular file read-only and reads its header. Returns ES_OK; ES_EIO;
  * ES_EFORMAT (cut short, damaged, not safetensors; the message names path and
  * tensor); ES_ENOMEM.
  */
@@ -71,17 +73,17 @@ es_status es_safetensors_open(es_safetensors **out,
  * Opens all files that an index of Hugging Face's library lists
  * (model.safetensors.index.json: "weight_map" maps tensors to files) as if they
  * were one file without metadata. The files are in the folder of the index;
- * each of their tensors must be listed under its file. Returns like
+ * each of their tensors must be listed under its file. Returns the statuses of
  * es_safetensors_open.
  */
 es_status es_safetensors_open_index(es_safetensors **out,
                                     const char *path) ES_MUST_USE;
 
-/** Fills by_name from file->tensors (n), whose names must be unique. ES_OK,
- *  ES_ENOMEM. */
+/** Fills by_name from file->tensors (n), whose names must be unique. Returns
+ *  ES_OK or ES_ENOMEM. */
 es_status es_safetensors_sort(es_safetensors *file) ES_MUST_USE;
 
-void es_safetensors_close(es_safetensors *file); /* NULL is fine */
+void es_safetensors_close(es_safetensors *file); /* `file` may be NULL */
 
 /** Returns the tensor with this name, or NULL. */
 const es_tensor *es_safetensors_find(const es_safetensors *file,
@@ -93,21 +95,21 @@ const char *es_safetensors_metadata(const es_safetensors *file,
 
 /**
  * Reads elements first .. first + n - 1 of a tensor as float32. F32 keeps its
- * bits, F16 and BF16 are exact, F64 is rounded. Any thread. ES_OK; ES_EARGUMENT
- * (beyond the tensor); ES_EFORMAT (not floating-point: I32, I64, OTHER);
- * ES_EIO.
+ * bits, F16 and BF16 are exact, F64 is rounded. Any thread. Returns ES_OK;
+ * ES_EARGUMENT (beyond the tensor); ES_EFORMAT (not floating-point: I32, I64,
+ * OTHER); ES_EIO.
  */
 es_status es_safetensors_read(const es_safetensors *file,
                               const es_tensor *tensor, float *out, size_t first,
                               size_t n) ES_MUST_USE;
 
-/** ES_OK, or ES_EFORMAT if the tensor is not floating-point; `path` is for
- *  messages. */
+/** Returns ES_OK, or ES_EFORMAT if es_safetensors_read cannot read the tensor's
+ *  type; `path` is for messages. */
 es_status es_safetensors_check_type(const es_tensor *tensor,
                                     const char *path) ES_MUST_USE;
 
 /** Reads the bytes of a tensor (tensor->n_bytes) unchanged, whatever its type.
- *  Any thread. ES_OK or ES_EIO. */
+ *  Any thread. Returns ES_OK or ES_EIO. */
 es_status es_safetensors_read_bytes(const es_safetensors *file,
                                     const es_tensor *tensor,
                                     void *out) ES_MUST_USE;
@@ -130,12 +132,12 @@ typedef struct es_tensor_note {
 } es_tensor_note;
 
 /**
- * Writes a file that appears whole or not at all: a temporary file in the same
- * folder is synced and renamed, and the folder is synced; until then an
+ * Writes a file that appears complete or not at all: a temporary file in the
+ * same folder is synced and renamed, and the folder is synced; until then an
  * existing file of that name remains unchanged. The function needs memory for
- * the largest tensor. ES_OK; ES_EARGUMENT (a name is duplicate or not UTF-8;
- * too many extents); ES_EIO (no space, no permission; the message names the
- * path); ES_ENOMEM; or the error of fill.
+ * the largest tensor. Returns ES_OK; ES_EARGUMENT (a name is duplicate or not
+ * UTF-8; too many extents); ES_EIO (no space, no permission; the message names
+ * the path); ES_ENOMEM; or the error of fill.
  */
 es_status es_safetensors_write(const char *path,
                                const es_tensor_source *tensors,

@@ -48,7 +48,8 @@ static es_safetensors *shard_of(es_safetensors *file, const char *name,
         if (strcmp(file->shards[i]->path, path) == 0)
             return file->shards[i];
     if (file->n_shards == SHARDS_MAX) {
-        es_fail(ES_EFORMAT, "%s: more than %d files", file->path, SHARDS_MAX);
+        es_fail(ES_EFORMAT, "%s: the index lists more than %d files",
+                file->path, SHARDS_MAX);
         return NULL;
     }
     es_safetensors **to = &file->shards[file->n_shards];

@@ -8,16 +8,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/** Smallest temperature that is read from older files; smaller ones are
- *  replaced by it. */
+/** Smallest temperature that is read from older files; smaller temperatures are
+ *  replaced by this value. */
 #define ES_LEAST_TEMPERATURE 1e-4f
 
 /** Returns true if the name ends with ".attn.log_t", and then writes the name
  *  with the ending ".attn.t" to out (size). */
 bool es_temperatures_name(char *out, size_t size, const char *name);
 
-/** Replaces t (n) by ln t in place; a t below `least` is first replaced by
- *  ES_LEAST_TEMPERATURE. */
+/** Replaces n temperatures t by ln t in place; a temperature below `least` is
+ *  first replaced by ES_LEAST_TEMPERATURE. */
 void es_temperatures_to_logs(float *values, size_t n, float least);
 
 /** Converts derivatives (n) with respect to t into derivatives with respect to

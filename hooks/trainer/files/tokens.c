@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
-              "headers and tokens are read in the byte order of the file");
+              "the machine must be little-endian, like the file's numbers");
 
 #define MAGIC "ESTOKENS"
 
@@ -27,7 +27,7 @@ typedef struct file_header {
     uint64_t checksum;
 } file_header;
 
-static_assert(sizeof(file_header) == 96, "the format has no gaps");
+static_assert(sizeof(file_header) == 96, "the struct must not have padding");
 
 #define HEADER sizeof(file_header)
 #define HASHED_HEADER offsetof(file_header, checksum)
@@ -136,7 +136,8 @@ static uint32_t token_at(const unsigned char *bytes, size_t i, uint32_t width)
     return token;
 }
 
-/* size of a read in bytes: a multiple of a word of the \ hash and of a token */
+/* Size of a read in bytes, which is a multiple of the hash's word size and of
+ * every token size. */
 #define CHUNK ((size_t)1 << 18)
 
 static es_status check_tokens(const es_tokens *tokens,

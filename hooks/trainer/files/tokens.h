@@ -50,13 +50,13 @@ typedef struct es_tokens {
  * with the file, and a file that is truncated during training causes an error,
  * not a crash.
  *
- * ES_OK, ES_EIO, ES_EFORMAT (cut short, damaged, not a token file),
+ * Returns ES_OK, ES_EIO, ES_EFORMAT (cut short, damaged, not a token file),
  * ES_EVERSION, ES_ENOMEM.
  */
 es_status es_tokens_open(es_tokens **out, const char *path) ES_MUST_USE;
-void es_tokens_close(es_tokens *tokens); /* NULL is fine */
+void es_tokens_close(es_tokens *tokens); /* `tokens` may be NULL */
 
-/** ES_OK, or ES_EUSAGE if the split has fewer than ctx + 1 tokens. */
+/** Returns ES_OK, or ES_EUSAGE if the split has fewer than ctx + 1 tokens. */
 es_status es_tokens_check_ctx(const es_tokens *tokens, es_token_split split,
                               int ctx) ES_MUST_USE;
 
@@ -67,7 +67,7 @@ es_status es_tokens_check_ctx(const es_tokens *tokens, es_token_split split,
  *
  *   inputs, targets  (B,T) output; a target is the input one position later
  *
- * ES_OK; ES_EUSAGE if the split has fewer than ctx + 1 tokens; ES_EIO.
+ * Returns ES_OK; ES_EUSAGE if the split has fewer than ctx + 1 tokens; ES_EIO.
  */
 es_status es_tokens_random_batch(const es_tokens *tokens, int32_t *inputs,
                                  int32_t *targets, es_token_split split,
@@ -85,7 +85,7 @@ es_status es_tokens_fixed_batch(const es_tokens *tokens, int32_t *inputs,
                                 int ctx) ES_MUST_USE;
 
 /** Reads a micro-batch of whole sequences of the fixed walk, chosen at random
- *  like the positions of es_tokens_random_batch. For data in which each
+ *  like the positions of es_tokens_random_batch. This suits data in which each
  *  sequence is one item, such as an image. */
 es_status es_tokens_whole_batch(const es_tokens *tokens, int32_t *inputs,
                                 int32_t *targets, es_token_split split,
@@ -104,8 +104,8 @@ typedef struct es_tokens_content {
 } es_tokens_content;
 
 /**
- * Writes a token file to `stream`, which the caller closes. ES_OK, ES_EARGUMENT
- * (inconsistent sizes), ES_EIO.
+ * Writes a token file to `stream`, which the caller closes. Returns ES_OK,
+ * ES_EARGUMENT (inconsistent sizes), ES_EIO.
  */
 es_status es_tokens_write(FILE *stream,
                           const es_tokens_content *content) ES_MUST_USE;
@@ -118,9 +118,10 @@ es_status es_tokens_write(FILE *stream,
  *         h = (h ^ w) * 0x100000001b3;  h ^= h >> 32
  *     h ^= n;  h ^= h >> 33;  h *= 0xff51afd7ed558ccd;  h ^= h >> 33
  *
- * (Fowler, Noll and Vo's step on words; the shift carries a word's high bits
- * down, which the multiplication alone never does. Every step is invertible: a
- * change within one word always changes the result.)
+ * This is the hash of Fowler, Noll and Vo on words, with an added shift: it
+ * moves a word's high bits down, whereas the multiplication only moves bits up.
+ * Every step is invertible, so a change within one word always changes the
+ * result.
  */
 uint64_t es_tokens_hash(const void *bytes, size_t n);
 

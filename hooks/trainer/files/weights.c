@@ -22,7 +22,8 @@
 
 static const char *const gpt2_ignored[] = {"attn.bias", "attn.masked_bias",
                                            NULL};
-/* The output matrix equals wte, which es_weights_load checks. */
+/* The output matrix is ignored because it equals wte; es_weights_load checks
+ * this. */
 static const char *const gpt2_ignored_bare[] = {"lm_head.weight", NULL};
 
 /* Format of GPT-2 (Radford et al. 2019), with the names of the published
@@ -433,8 +434,8 @@ static bool is_used(const es_weights *weights, const es_tensor *tensor)
     return false;
 }
 
-/** Refuses files with a tensor that belongs to no array of the model: such a
- *  tensor would change what the original model computes. */
+/** Refuses files with a tensor that belongs to no array of the model, because
+ *  the original model probably uses this tensor and computes something else. */
 static es_status refuse_others(const es_weights *weights)
 {
     size_t n = weights->file->n, expected = weights->params.n;
@@ -473,8 +474,8 @@ static es_status unwrap_names(es_weights *weights)
     for (size_t i = 1; i < file->n && status == ES_OK; i++)
         if (strcmp(file->by_name[i - 1]->name, file->by_name[i]->name) == 0)
             return es_fail(ES_EFORMAT,
-                           "%s: tensor %s exists twice, with and without "
-                           "module. or _orig_mod.",
+                           "%s: tensor %s exists twice, with and without the "
+                           "prefix module. or _orig_mod.",
                            weights->path, file->by_name[i]->name);
     return status;
 }
@@ -523,11 +524,12 @@ static es_status take_model(es_weights *weights, int n_head)
                            : take_foreign(weights, n_head);
     if (status < 0)
         return status;
-    /* The shapes of rotary models do not limit the context; any value will do
-     * to list the arrays. */
+    /* The shapes of rotary models do not limit the context; any value is
+     * sufficient to list the arrays. */
     es_model_config config = weights->config;
     config.ctx = config.ctx == 0 ? 1 : config.ctx;
-    /* for images, whose vocabulary is known from the data only */
+    /* The vocabulary of images is known only from the data; any valid value is
+     * sufficient here. */
     config.vocab = config.vocab == 0 ? 2 : config.vocab;
     config.batch = 1;
     if ((status = es_model_config_check(&config)) < 0 ||
@@ -535,7 +537,7 @@ static es_status take_model(es_weights *weights, int n_head)
         return status;
     /* Find the tensor of each array of the configuration. */
     status = es_alloc(&weights->tensors, weights->params.n,
-                      sizeof *weights->tensors, "its tensors");
+                      sizeof *weights->tensors, "a list of tensors");
     if (status < 0)
         return status;
     for (size_t i = 0; i < weights->params.n; i++) {

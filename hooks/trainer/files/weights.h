@@ -55,14 +55,14 @@ typedef struct es_weights {
  *
  *   n_head  heads per layer, 0: unknown
  *
- * ES_OK; ES_EUSAGE (the number of heads is unknown or differs from n_head; a
- * size that this program does not support); ES_EIO; ES_EFORMAT (an unknown
- * format; a tensor that is missing, unexpected or of another shape; a model
- * that is computed differently), naming file and tensor; ES_ENOMEM.
+ * Returns ES_OK; ES_EUSAGE (the number of heads is unknown or differs from
+ * n_head; a size that this program does not support); ES_EIO; ES_EFORMAT (an
+ * unknown format; a tensor that is missing, unexpected or of another shape; a
+ * model that is computed differently), naming file and tensor; ES_ENOMEM.
  */
 es_status es_weights_open(es_weights **out, const char *path,
                           int n_head) ES_MUST_USE;
-void es_weights_close(es_weights *weights); /* NULL is fine */
+void es_weights_close(es_weights *weights); /* `weights` may be NULL */
 
 /**
  * Checks that a model of this configuration can start from the weights.
@@ -73,10 +73,10 @@ void es_weights_close(es_weights *weights); /* NULL is fine */
  * and biases of 0 may be new, and EReg may be dropped. Two differences change
  * the function but not the arrays and are allowed, too: attention of another
  * kind (softmax, PowerSoftmax of any form, scaled ReLU), and x sigmoid(1.702 x)
- * in place of GELU. The context may be shorter: positions are absolute, and the
- * first ones are used. Rotary models accept any context.
+ * in place of GELU. The context may be shorter: the model then uses the first
+ * of the absolute positions. Rotary models accept any context.
  *
- * ES_OK, or ES_EUSAGE naming the first difference.
+ * Returns ES_OK, or ES_EUSAGE naming the first difference.
  */
 es_status es_weights_check(const es_weights *weights,
                            const es_model_config *config) ES_MUST_USE;
@@ -88,9 +88,9 @@ es_status es_weights_check(const es_weights *weights,
  *   note  (size) output: one line that names a change of the function, new
  *         arrays and ignored arrays; "" if there is nothing to report
  *
- * ES_OK; ES_EUSAGE (an array is missing; the message names it); ES_EFORMAT,
- * ES_EIO (the file has changed); ES_ENOMEM. After an error the model is partly
- * filled.
+ * Returns ES_OK; ES_EUSAGE (an array is missing; the message names it);
+ * ES_EFORMAT, ES_EIO (the file has changed); ES_ENOMEM. After an error the
+ * model is partly filled.
  */
 es_status es_weights_load(es_model *model, const es_weights *weights,
                           char *note, size_t size) ES_MUST_USE;

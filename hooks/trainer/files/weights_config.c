@@ -25,7 +25,7 @@ static const size_names ctx_names = {"n_positions", "max_position_embeddings"};
 typedef struct rule {
     const char *key;
     enum { NUMBER, TRUTH, EMPTY } kind;
-    double value; /* for the type TRUTH: 0 or 1 */
+    double value; /* required number; for the kind TRUTH 0 or 1 */
 } rule;
 
 static const rule gpt2_rules[] = {
@@ -57,7 +57,7 @@ static const char *name_of(const es_weights *weights, size_names names)
 
 /* --- the file ----------------------------------------------------------- */
 
-/** Loads the file; *out stays NULL if it does not exist. */
+/** Loads config.json; *out stays NULL if the file does not exist. */
 static es_status load(json_t **out, const char *path)
 {
     static const es_infile_limit limit = {1 << 20, "a configuration",
@@ -84,7 +84,8 @@ static es_status check_type(const es_weights *weights, const json_t *from,
     return ES_OK;
 }
 
-/** Reads a size if it is present; *out is unchanged otherwise. */
+/** Reads the size `key` if config.json has this key; otherwise *out is
+ *  unchanged. */
 static es_status take_size(int *out, const json_t *from, const char *key,
                            const char *path)
 {
@@ -98,7 +99,8 @@ static es_status take_size(int *out, const json_t *from, const char *key,
     return ES_OK;
 }
 
-/** Checks the sizes that also follow from the shapes. */
+/** Compares the sizes in config.json with the sizes that the shapes
+ *  determine. */
 static es_status check_sizes(const es_weights *weights, const json_t *from,
                              const char *path)
 {
@@ -205,7 +207,8 @@ static es_status take_heads(es_weights *weights, int n_head, const json_t *from,
     return status;
 }
 
-/* Reads everything except sizes for GPT-2 and GPT-NeoX. */
+/* Reads all properties except sizes from the config.json of GPT-2 or
+ * GPT-NeoX. */
 static es_status take_usual(es_weights *weights, const json_t *from,
                             const char *path)
 {

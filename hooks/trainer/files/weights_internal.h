@@ -1,4 +1,5 @@
-/** Declares what the source files behind weights.h share. */
+/** Declares the types and functions that the source files of weights.h
+ *  share. */
 #ifndef ES_WEIGHTS_INTERNAL_H
 #define ES_WEIGHTS_INTERNAL_H
 
@@ -14,8 +15,8 @@ typedef enum es_tensor_layout {
                          (3d), all of q first */
 } es_tensor_layout;
 
-/** Where the file stores one of the model's arrays; name NULL: the format has
- *  no such array. */
+/** Where the file stores one of the model's arrays; if `name` is NULL, the
+ *  format has no such array. */
 typedef struct tensor_place {
     const char *name; /* full name, or for arrays of a layer the part after the
                          layer's prefix */
@@ -27,7 +28,7 @@ typedef struct tensor_place {
 struct es_weights_format {
     const char *maker;
     const char *prefix; /* optional prefix of all names */
-    const char *layer;  /* precedes a layer's number */
+    const char *layer;  /* text before the layer's number in names */
     es_family family;
     es_role key; /* role of an array that every file of this format has */
     es_activation activation;        /* activation if there is no config.json */
@@ -50,22 +51,21 @@ extern const struct es_weights_format es_weights_vit; /* defined in
 const es_tensor *es_weights_tensor(const es_weights *weights, int layer,
                                    es_role role);
 
-/** Reads an extent of a matrix and checks that it fits an int. ES_OK or
+/** Reads an extent of a matrix and checks that it fits an int. Returns ES_OK or
  *  ES_EFORMAT. */
 es_status es_weights_extent(int *out, const es_weights *weights, int layer,
                             es_role role, int dim) ES_MUST_USE;
 
-/** Functions of weights_llama.c: read the sizes that follow from the shapes
- *  alone; read the sizes that need the number of heads; read config.json
- *  instead of the general function. */
+/** The functions of weights_llama.c read the sizes that follow from the shapes
+ *  alone, the sizes that need the number of heads, and config.json. */
 es_status es_weights_llama_sizes(es_weights *weights) ES_MUST_USE;
 es_status es_weights_llama_heads(es_weights *weights) ES_MUST_USE;
 es_status es_weights_llama_config(es_weights *weights, const json_t *from,
                                   const char *path) ES_MUST_USE;
 
-/** Functions of weights_bert.c: read the sizes; read config.json; return true
- *  for tensors that are not read; read the positions (T,d) in the model's
- *  layout. */
+/** The functions of weights_bert.c read the sizes, read config.json, return
+ *  true for tensors that are not read, and read the positions (T,d) in the
+ *  model's layout. */
 es_status es_weights_bert_sizes(es_weights *weights) ES_MUST_USE;
 es_status es_weights_bert_config(es_weights *weights, const json_t *from,
                                  const char *path) ES_MUST_USE;
@@ -73,8 +73,8 @@ bool es_weights_bert_ignores(const es_weights *weights, const char *name);
 es_status es_weights_bert_positions(float *out, const es_weights *weights,
                                     const es_param *param) ES_MUST_USE;
 
-/** Functions of weights_vit.c: read the sizes; read config.json; return true
- *  for tensors that are not read. */
+/** The functions of weights_vit.c read the sizes, read config.json, and return
+ *  true for tensors that are not read. */
 es_status es_weights_vit_sizes(es_weights *weights) ES_MUST_USE;
 es_status es_weights_vit_config(es_weights *weights, const json_t *from,
                                 const char *path) ES_MUST_USE;
@@ -89,9 +89,9 @@ es_tensor_layout es_weights_layout(const es_weights *weights, es_role role);
  * everything else in the file must match the shapes of the weights and what
  * this program computes.
  *
- * ES_OK; ES_EIO, ES_EFORMAT; ES_EUSAGE if n_head (0: not given) differs from
- * the number in config.json, or if config.json is missing and the family needs
- * it.
+ * Returns ES_OK; ES_EIO; ES_EFORMAT; ES_EUSAGE if n_head (0: not given) differs
+ * from the number in config.json, or if config.json is missing and the family
+ * needs it.
  */
 es_status es_weights_read_config(es_weights *weights, int n_head) ES_MUST_USE;
 

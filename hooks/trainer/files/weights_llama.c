@@ -100,7 +100,8 @@ static es_status check_truths(const json_t *from, const char *path)
     return ES_OK;
 }
 
-/* Checks the kinds of attention by layer, which newer files list. */
+/* Checks the kind of attention of every layer, which newer config.json files
+ * list. */
 static es_status check_layers(const json_t *from, const char *path)
 {
     const json_t *types = json_object_get(from, "layer_types"), *type;

@@ -53,7 +53,8 @@ static es_arch without_forms(const es_arch *want, const es_arch *have)
     return out;
 }
 
-/** Describes how the function changes; "" if it does not change. */
+/** Appends a sentence on how the model's function changes, or nothing if it
+ *  does not change. */
 static void describe_change(es_text *text, const es_weights *weights,
                             const es_model_config *config)
 {
@@ -138,7 +139,7 @@ static es_status check_llama(const es_weights *weights,
     char has[ES_FLOAT_TEXT_MAX], wanted[ES_FLOAT_TEXT_MAX];
     if (config->qk_norm != have->qk_norm || config->tied != have->tied)
         return es_fail(
-            ES_EUSAGE, "%s: the model is %s --%s", weights->path,
+            ES_EUSAGE, "%s: the weights need a model %s --%s", weights->path,
             (config->qk_norm != have->qk_norm ? have->qk_norm : have->tied)
                 ? "with"
                 : "without",
@@ -149,7 +150,7 @@ static es_status check_llama(const es_weights *weights,
     for (int i = 0; i < 4; i++)
         if (!(x[i] >= y[i] && x[i] <= y[i]))
             return es_fail(ES_EUSAGE,
-                           "%s: the weights have a different --rope-scaling",
+                           "%s: the weights need another --rope-scaling",
                            weights->path);
     if (!(config->rope.base >= have->rope.base &&
           config->rope.base <= have->rope.base))
@@ -169,7 +170,7 @@ es_status es_weights_check(const es_weights *weights,
     if (status < 0)
         return status;
     if (config->family != have->family)
-        return es_fail(ES_EUSAGE, "%s: the weights are of family %s", path,
+        return es_fail(ES_EUSAGE, "%s: the weights need --family %s", path,
                        es_family_names[have->family]);
     if ((status = check_sizes(weights, config)) < 0 ||
         (status = check_llama(weights, config)) < 0)
@@ -193,7 +194,7 @@ es_status es_weights_check(const es_weights *weights,
                        path, es_number_print(has, have->ln_eps, 6),
                        es_number_print(wanted, config->ln_eps, 6));
     if (es_model_config_final_norm(config) != norm)
-        return es_fail(ES_EUSAGE, "%s: the weights have --final-norm %s", path,
+        return es_fail(ES_EUSAGE, "%s: the weights need --final-norm %s", path,
                        norm ? "on" : "off");
     return ES_OK;
 }

@@ -58,10 +58,9 @@ static es_status find_extent(int *out, const es_weights *weights, int layer,
     const es_tensor *tensor = es_weights_tensor(weights, layer, role);
     if (!tensor || tensor->n_dims != n_dims || tensor->dims[dim] < 1 ||
         tensor->dims[dim] > INT_MAX)
-        return es_fail(
-            ES_EFORMAT,
-            "%s: %s is missing or does not have the shape of a ViT's",
-            weights->path, tensor ? tensor->name : "an array");
+        return es_fail(ES_EFORMAT,
+                       "%s: %s is missing or does not have the shape of a ViT",
+                       weights->path, tensor ? tensor->name : "an array");
     *out = (int)tensor->dims[dim];
     return ES_OK;
 }

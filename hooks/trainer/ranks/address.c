@@ -55,7 +55,8 @@ es_status es_address_read(es_address *out, const char *path)
     size_t n;
     *out = (es_address){.port = 0};
     if (access(path, F_OK) != 0 && errno == ENOENT)
-        return es_fail(ES_ENOTFOUND, "%s: not written yet", path);
+        return es_fail(ES_ENOTFOUND,
+                       "%s: the rendezvous file is not written yet", path);
     es_status status = es_infile_load(&text, &n, path, &limit);
     if (status != ES_OK)
         return status;

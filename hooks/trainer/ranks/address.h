@@ -7,7 +7,7 @@
  *     key 0123456789abcdef0123456789abcdef
  *     host NAME
  *     port 40123
- *     address 10.1.2.3          IPv4, one line for each of the host's
+ *     address 10.1.2.3          one line for each IPv4 address
  *
  * A rendezvous file left by a killed training run is overwritten; a file of any
  * other kind is never overwritten.
@@ -34,8 +34,8 @@ typedef struct es_address {
  */
 es_status es_address_read(es_address *out, const char *path) ES_MUST_USE;
 
-/** Writes the file whole or not at all. Only the file's owner can read it.
- *  Returns ES_OK or ES_EIO. */
+/** Writes the rendezvous file, which appears complete or not at all. Only the
+ *  file's owner can read it. Returns ES_OK or ES_EIO. */
 es_status es_address_write(const es_address *place,
                            const char *path) ES_MUST_USE;
 

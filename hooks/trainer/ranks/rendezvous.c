@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define HELLO_S 5.0   /* seconds to wait for a hello */
-#define NOTICE_S 10.0 /* waiting time in seconds before a notice */
+#define NOTICE_S 10.0 /* seconds to wait before on_wait is called */
 
 /* A rank's description of itself, which is sent in this binary form. */
 typedef struct hello {
@@ -279,7 +279,7 @@ static es_status host_meeting(meeting *m)
         if (m->peers[r].fd >= 0)
             (void)es_wire_send_abort(m->peers[r].fd, status, 0, es_message());
     /* Remove the file only if it still belongs to this training run. The calls
-     * may replace the current message, so it is saved. */
+     * below may replace the current message, so it is saved. */
     char message[ES_MESSAGE_MAX];
     snprintf(message, sizeof message, "%s", es_message());
     if (es_address_read(&old, path) == ES_OK &&
@@ -296,7 +296,8 @@ static es_status wait_for_answer(meeting *m)
     struct pollfd waits = {.fd = m->peers[0].fd, .events = POLLIN};
     es_status status = ES_OK;
     const double begun = m->begun;
-    /* HELLO_S longer than the timeout of rank 0, which sends the reason */
+    /* Wait HELLO_S longer than rank 0, because rank 0 sends the reason when its
+     * own wait times out. */
     m->begun = es_wire_now() + HELLO_S;
     while (status == ES_OK && poll(&waits, 1, 100) <= 0)
         status = look_at_clock(m, 0);

@@ -1,5 +1,5 @@
-/** Connects the ranks of a training run with each other when the transport
- *  opens. */
+/** Connects the ranks of a training run with each other when es_transport_open
+ *  is called. */
 #ifndef ES_RANKS_RENDEZVOUS_H
 #define ES_RANKS_RENDEZVOUS_H
 

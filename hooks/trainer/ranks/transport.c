@@ -30,7 +30,7 @@ typedef struct post {
     const char *out;
     char *in;
     size_t n_out, n_in;    /* lengths of the payloads in bytes */
-    size_t n_sent, n_come; /* bytes so far, with headers */
+    size_t n_sent, n_come; /* bytes sent and received, with headers */
 } post;
 
 struct es_transport {
@@ -164,8 +164,8 @@ static es_status send_some(es_transport *t, int rank)
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
             return ES_OK;
         else if (errno != EINTR)
-            /* The rank may have sent the reason of its end earlier, so read
-             * first. */
+            /* The rank may have sent the reason for its end. Stop sending, so
+             * that this reason is read. */
             p->n_sent = head + p->n_out;
     }
     return ES_OK;
@@ -347,7 +347,7 @@ es_status es_transport_abort(es_transport *t, es_status code)
     if (!t || t->failed != ES_OK)
         return code;
     snprintf(message, sizeof message, "%s", es_message());
-    if (strncmp(message, "rank ", 5) != 0) /* no rank is named yet */
+    if (strncmp(message, "rank ", 5) != 0) /* the message names no rank */
         es_fail(code, "rank %d: %s", t->rank, message);
     return give_up(t, code, t->rank);
 }

@@ -34,7 +34,7 @@ es_status es_transport_open(es_transport **out, bool *reports,
 
 /** Closes the connections. Ranks that still wait for the calling rank treat it
  *  as lost, so call es_transport_wait first, or es_transport_abort after a
- *  failure. NULL is accepted. */
+ *  failure. `transport` may be NULL. */
 void es_transport_close(es_transport *transport);
 
 int es_transport_rank(const es_transport *transport);
@@ -54,12 +54,12 @@ int es_transport_local_rank(const es_transport *transport, int *n_local);
 es_status es_transport_add(es_transport *transport, float *total,
                            const float *x, size_t n) ES_MUST_USE;
 
-/** Same as es_transport_add, for a few numbers in double. */
+/** Same as es_transport_add, for a few values of type double. */
 es_status es_transport_add_double(es_transport *transport, double *total,
                                   const double *x, size_t n) ES_MUST_USE;
 
-/** Gathers `in`, `bytes` bytes of each rank, into out (world,bytes) on every
- *  rank. */
+/** Gathers `in`, which has `bytes` bytes on each rank, into out (world,bytes)
+ *  on every rank. */
 es_status es_transport_gather(es_transport *transport, void *out,
                               const void *in, size_t bytes) ES_MUST_USE;
 

@@ -51,7 +51,7 @@ static es_status move(int fd, char *bytes, size_t n, double seconds, bool sends)
             n -= (size_t)some;
         } else if (some == 0 || !is_passing(errno) ||
                    !is_ready(fd, sends ? POLLOUT : POLLIN, end))
-            return es_fail(ES_EIO, "a connection between ranks: %s",
+            return es_fail(ES_EIO, "a connection between ranks failed: %s",
                            some == 0 ? "closed" : strerror(errno));
     }
     return ES_OK;

@@ -52,7 +52,8 @@ static es_status settle_numbers(es_settings *settings, char *note, size_t size)
     if (by && settings->world > 1 && settings->rank < 0 &&
         settings->world != world)
         return es_fail(ES_EUSAGE,
-                       "--world %d: %s has started %d processes: %s=%d",
+                       "--world %d: %s has started %d processes (%s=%d): give "
+                       "--world 0",
                        settings->world, by->name, world, by->world, world);
     if (by && !chosen && world > 1 && settings->rank < 0)
         snprintf(note, size,

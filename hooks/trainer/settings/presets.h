@@ -35,8 +35,8 @@ bool es_preset_next(es_preset *preset);
  *   where  beginning of error messages, such as "--preset" or "demo.conf:3:
  *          preset"
  *
- * ES_OK; ES_EUSAGE: there is no such preset, and the name is not "list". The
- * message suggests the most similar name.
+ * Returns ES_OK; ES_EUSAGE if there is no such preset and the name is not
+ * "list". The message suggests the most similar name.
  */
 es_status es_preset_check(const char *name, const char *where) ES_MUST_USE;
 

@@ -28,7 +28,8 @@ typedef enum es_verb {
 } es_verb;
 
 typedef struct es_settings {
-    /* vocab 0: use the vocabulary size of the token file */
+    /* sizes of the model; a vocab of 0 means the vocabulary size of the token
+     * file */
     es_model_config model;
     es_train_config train;
     char data[ES_PATH_SIZE], out[ES_PATH_SIZE]; /* "" if not given */
@@ -49,8 +50,8 @@ typedef struct es_settings {
     char rendezvous[ES_PATH_SIZE]; /* file through which ranks find each other,
                                       as given or as resolved */
     double rank_timeout;           /* seconds */
-    bool fixed_order; /* add micro-batches in the order of the data */
-    int threads;      /* 0: the number of available processors */
+    bool fixed_order;              /* sum gradients in the order of the data */
+    int threads;                   /* 0: the number of available processors */
     es_series_set record;
     es_store store;
     int64_t record_every;
@@ -63,15 +64,16 @@ typedef struct es_settings {
     int maps;          /* cells per side of attention maps; 0: no maps */
     bool map_heads;    /* also record a map of each head */
     int64_t map_count; /* number of evaluations that record maps */
-    es_inference inference; /* exact, or with polynomials */
+    /* inference in evaluations: exact, or with polynomials */
+    es_inference inference;
     /* parameters that --inference polynomial uses to choose polynomials */
     es_approximation_choice polynomial;
     int64_t poly_batches; /* number of micro-batches that calibrate the
                              polynomials */
     double ceiling; /* maximum entropy in nats of heads that are not causal; 0:
                        the causal ceiling */
-    bool random; /* probe: use batches from random places, which follow from the
-                    seed */
+    /* probe: use batches from random places, which the seed determines */
+    bool random;
     bool no_record, dry_run, quiet, help, version;
     char init[ES_PATH_SIZE]; /* file of initial weights; "": draw them from the
                                 seed */
@@ -86,8 +88,9 @@ typedef struct es_settings {
                                  */
 } es_settings;
 
-/** Sets the published settings at a small size. The defaults of the verb bench
- *  are 6 layers, 8 heads, width 256, batch 8 and context 128. */
+/** Sets the defaults: the settings of the papers, for a small model. The
+ *  defaults of the verb bench are 6 layers, 8 heads, width 256, batch 8 and
+ *  context 128. */
 void es_settings_default(es_settings *out, es_verb verb);
 
 /** Tags of a row, in addition to its verbs. KEPT: the setting is stored in the
@@ -105,7 +108,7 @@ extern const es_option es_settings_table[ES_N_SETTINGS];
  *  thread-safe. */
 const void *es_settings_defaults(const es_command *command);
 
-/** Sets the members of a verb's es_command that this module provides. */
+/** Initialises the members of a verb's es_command that concern options. */
 #define ES_SETTINGS_OPTIONS(verb)                                              \
     .options = es_settings_table, .n_options = ES_N_SETTINGS, .takes = verb,   \
     .hides = (verb) == ES_VERB_PROBE ? ES_SETTING_OF_WEIGHTS : 0,              \
@@ -117,8 +120,8 @@ const void *es_settings_defaults(const es_command *command);
  * position of --config. The options of a --preset only apply where no other
  * source sets them, and not at all if a training run is resumed.
  *
- * ES_OK; ES_EUSAGE (the message names the option, or file and line); ES_EIO
- * (the configuration file cannot be read); ES_ENOMEM.
+ * Returns ES_OK; ES_EUSAGE (the message names the option, or file and line);
+ * ES_EIO (the configuration file cannot be read); ES_ENOMEM.
  */
 es_status es_settings_parse(es_settings *settings, int argc,
                             char **argv) ES_MUST_USE;
@@ -128,8 +131,8 @@ es_status es_settings_parse(es_settings *settings, int argc,
  * option ('_' may stand for '-'); the value of a flag is true or false. Blank
  * lines and text after a '#' are skipped. The file is read by es_infile_load.
  *
- * ES_OK; ES_EUSAGE (the message names file and line; also if the file is larger
- * than ES_SETTINGS_FILE_MAX); ES_EIO; ES_ENOMEM.
+ * Returns ES_OK; ES_EUSAGE (the message names file and line; also if the file
+ * is larger than ES_SETTINGS_FILE_MAX); ES_EIO; ES_ENOMEM.
  */
 es_status es_settings_read(es_settings *settings, const char *path) ES_MUST_USE;
 
@@ -139,8 +142,8 @@ void es_settings_run_name(char out[ES_RUN_NAME_SIZE],
                           const es_settings *settings);
 
 /** Checks that the verb train has all required options and that no two options
- *  are mutually exclusive. A dry run needs neither data nor output. ES_OK or
- *  ES_EUSAGE. */
+ *  are mutually exclusive. A dry run needs neither data nor output. Returns
+ *  ES_OK or ES_EUSAGE. */
 es_status es_settings_check(const es_settings *settings) ES_MUST_USE;
 
 /**
@@ -170,7 +173,8 @@ char *es_settings_json_of_run(const es_settings *settings,
  *   tokens_checksum  output
  *   where            beginning of error messages: the file's path
  *
- * ES_OK; ES_EFORMAT; ES_EVERSION (this program does not know a setting).
+ * Returns ES_OK; ES_EFORMAT; ES_EVERSION (this program does not know a
+ * setting).
  */
 es_status es_settings_read_json(es_settings *settings,
                                 uint64_t *tokens_checksum, const char *json,
@@ -204,7 +208,7 @@ es_status es_setting_set(es_settings *settings, const es_option *setting,
  *  value  read with JSON_DECODE_INT_AS_REAL; NULL: the setting is missing
  *  where  beginning of error messages: the file's path
  *
- * ES_OK; ES_EFORMAT; ES_EVERSION: there is no such setting.
+ * Returns ES_OK; ES_EFORMAT; ES_EVERSION if there is no such setting.
  */
 struct json_t;
 es_status es_setting_read_member(es_settings *settings, const char *name,

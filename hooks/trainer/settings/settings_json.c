@@ -60,7 +60,7 @@ es_status es_setting_read_member(es_settings *settings, const char *name,
     if (!text)
         return es_fail(ES_EFORMAT, "%s: neither a number nor a string", member);
     if (setting->type == ES_OPTION_COPY && !*text)
-        return ES_OK; /* the option was not given */
+        return ES_OK; /* "" means that the option was not given */
     if (es_setting_set(settings, setting, text, member) != ES_OK)
         return es_fail(ES_EFORMAT, "%s", es_message());
     return ES_OK;
@@ -112,7 +112,7 @@ static void put_member(es_json_writer *json, const es_settings *settings,
     char name[64], value[ES_SETTING_TEXT_MAX];
     es_option_print(value, sizeof value, settings, setting);
     if (!*value)
-        return; /* the option was not given */
+        return; /* "" means that the option was not given */
     snprintf(name, sizeof name, "%s", setting->name);
     for (char *c = name; *c; c++)
         if (*c == '-')

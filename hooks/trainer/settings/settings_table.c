@@ -34,9 +34,9 @@
 #define KEPT ES_SETTING_KEPT
 #define MODEL (RUNS | ES_VERB_PROBE | ES_SETTING_OF_WEIGHTS)
 #define ALL (RUNS | ES_VERB_VERIFY | ES_VERB_PROBE)
-/* 2^53: a double represents every smaller whole number \ */
+/* 2^53: a double represents every smaller whole number exactly. */
 #define LARGE 9007199254740992
-#define BELOW_ONE 0.999999999 /* a decay of 1 would divide by zero */
+#define BELOW_ONE 0.999999999 /* a decay rate of 1 would divide by zero */
 
 static const char *const final_norms[] = {"auto", "on", "off", NULL};
 static const char *const schedules[] = {"linear", "cosine", "constant", NULL};
