@@ -12,8 +12,8 @@ static const es_activation kinds[] = {ES_ACT_LINEAR,    ES_ACT_GELU,
                                       ES_ACT_LEAKY,     ES_ACT_GELU_SIGMOID};
 #define N_KINDS (sizeof kinds / sizeof *kinds)
 
-/* Returns a description of the activation, with a learnt or a constant
- * slope. */
+/* Returns a description of the activation, whose slope is learnt or
+ * constant. */
 static es_act act_of(es_bench *bench, es_activation kind, bool learnt)
 {
     const float slope = 0.3f;
@@ -23,8 +23,8 @@ static es_act act_of(es_bench *bench, es_activation kind, bool learnt)
     return act;
 }
 
-/* Returns true if gemm.h permits products to apply this activation to `pre` in
- * rows of `width`. */
+/* Returns true if gemm.h permits a product to apply this activation to `pre`,
+ * whose rows have `width` elements. */
 static bool is_epilogue(const es_bench *bench, es_activation kind,
                         const es_mem *pre, int width)
 {
@@ -33,8 +33,9 @@ static bool is_epilogue(const es_bench *bench, es_activation kind,
            !bench->bare;
 }
 
-/* Returns true if got (n) was rounded before the activation, too. Then got
- * often differs from the expected value rounded once, unless pre is large. */
+/* Returns true if `pre` was rounded before the activation was applied, so that
+ * got (n) has been rounded twice. For small `pre`, got then often differs from
+ * the expected value rounded once. */
 static bool is_twice_rounded(const es_bench *bench, const float *got,
                              const double *want, const float *pre, size_t n)
 {
@@ -54,8 +55,9 @@ static bool can_tell(const es_bench *bench, es_activation kind, size_t n)
     return es_linear_unit(bench) > 0 && n > 2000 && kind == ES_ACT_GELU_TANH;
 }
 
-/* Accepts every result that -infinity permits, since it may be multiplied by 0
- * or by a slightly larger number. */
+/* Replaces expected values of act(-infinity) by the results in `got`, if these
+ * are 0, negative or NaN. The activation multiplies -infinity by 0 or by a
+ * slightly larger number, so all of these are correct. */
 static void forgive(double *want, const float *got, const float *pre,
                     es_activation kind, size_t n)
 {
@@ -67,8 +69,8 @@ static void forgive(double *want, const float *got, const float *pre,
             want[i] = (double)got[i];
 }
 
-/* Expects post (n) to be act(pre). Within a product, the activation is applied
- * to pre before rounding. */
+/* Expects post (n) to be act(pre). `within` is true if a product applies the
+ * activation to pre before pre is rounded. */
 static void expect_post(es_bench *bench, const float *post, const float *pre,
                         es_activation kind, size_t n, bool within)
 {
@@ -87,7 +89,7 @@ static void expect_post(es_bench *bench, const float *post, const float *pre,
         const bool twice = is_twice_rounded(bench, post, want, pre, n);
         if (bench->emulated)
             assert_int_equal(within, twice);
-        else if (within) /* or in a separate pass */
+        else if (within) /* a device may also apply GELU in a separate pass */
             print_message("%s: GELU is %s the product\n",
                           es_precision_names[bench->precision],
                           twice ? "fused into" : "separate from");
@@ -149,8 +151,8 @@ static void test_cuda_acts__forward(void **state)
         check_acts(bench);
 }
 
-/* If products support neither bias nor activation, separate passes apply
- * both. */
+/* Tests the case that products support neither bias nor activation, so that
+ * separate passes apply both. */
 static void test_cuda_acts__forward_apart(void **state)
 {
     (void)state;
@@ -158,9 +160,9 @@ static void test_cuda_acts__forward_apart(void **state)
         check_acts(bench);
 }
 
-/* Computes the gradient through y = act(pre) W, where the gradient of act(pre)
- * is rounded once. slopes receives the gradient of the slope, and the sum of
- * the absolute values of its terms. */
+/* Turns the gradient of act(pre) in dpre into the gradient of pre, and computes
+ * post = act(pre). Adds the gradient of the slope to slopes[0], and the sum of
+ * the absolute values of its terms to slopes[1]. */
 static void expect_act_back(double slopes[2], double *dpre, double *post,
                             const float *pre, es_activation kind, size_t n)
 {
@@ -174,8 +176,9 @@ static void expect_act_back(double slopes[2], double *dpre, double *post,
     }
 }
 
-/* Expects dpre (n) = gradient act'(pre). The gradient was rounded before,
- * except `within` a product, where tanh may be approximate. */
+/* Expects dpre (n) to be gradient times act'(pre). If `within` is false, the
+ * gradient was rounded before; if true, a product has applied act' with an
+ * approximate tanh. */
 static void expect_dpre(es_bench *bench, const float *dpre, const double *want,
                         const double *gradient, size_t n, bool within)
 {
@@ -255,9 +258,10 @@ static void test_cuda_acts__backward_apart(void **state)
         check_acts_back(bench);
 }
 
-/* Accepts any result where formulas may differ: at infinity, at infinity times
- * 0, and within a product where a cube overflows. post must be infinite where x
- * is infinite. */
+/* Replaces a result by the expected value where several results are correct: at
+ * infinity, at infinity times 0, and if a power overflows within a product.
+ * Still requires that post is infinite if x is infinite, and NaN if x is
+ * NaN. */
 static void forgive_ends(float *post, float *slope, const float *x,
                          es_activation kind, bool within)
 {
@@ -271,8 +275,9 @@ static void forgive_ends(float *post, float *slope, const float *x,
         *slope = (float)es_ref_act_slope((double)*x, kind, 0.3f);
 }
 
-/* Checks the largest and smallest numbers, the kink, and non-finite numbers in
- * rows of `width`. x passes through a product with ones, so pre equals x. */
+/* Checks the largest and smallest numbers, the kink at 0, and non-finite
+ * numbers, in rows of `width` elements. The weights are ones, so the gradient
+ * of act(pre) is 1. */
 static void check_ends_of(es_bench *bench, es_activation kind, int width)
 {
     float x[] = {-INFINITY, -1e30f, -88, -20, -5, -1e-20f, -0.0f,    0,
@@ -296,8 +301,8 @@ static void check_ends_of(es_bench *bench, es_activation kind, int width)
     const bool within = is_epilogue(bench, kind, c.pre, width);
     memcpy(post, es_bench_get_acts(bench, c.post), sizeof post);
     memcpy(slope, es_bench_get_acts(bench, c.y), sizeof slope);
-    /* entries are compared one by one, since 1e30 would set the tolerance of
-     * all */
+    /* values are compared one by one, since 1e30 would set the tolerance for
+     * all of them */
     for (int i = 0; i < N; i++) {
         const double want = es_ref_act((double)x[i], kind, 0.3f), one = 1;
         const double change = es_ref_act_slope((double)x[i], kind, 0.3f);

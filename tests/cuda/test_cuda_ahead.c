@@ -1,6 +1,6 @@
 /* Tests steps that are launched before the results of the previous step are
- * known. The bits must be the same as without this, even if a step is skipped
- * or a loss is not finite. */
+ * known. The bits must be the same as if each step is launched after the
+ * previous one has ended, even if a step is skipped or a loss is not finite. */
 /* needs: nvcc */
 #include "tests/support/test.h"
 #include "tests/support/training.h"
@@ -21,7 +21,8 @@ static int set_up(void **state)
     return training_set_up(state);
 }
 
-/* Returns the back-end's table. Skips the test without a library or device. */
+/* Returns the table of the CUDA back-end. Skips the test if there is no library
+ * or no device. */
 static const es_ops *cuda(es_precision precision)
 {
     const es_ops *ops;
@@ -105,8 +106,9 @@ typedef struct outcome {
     int n_ahead, n_skipped, n_nan;
 } outcome;
 
-/* Runs two trainers to the end, one of which launches steps ahead; compares
- * their results and counts events. */
+/* Runs two trainers to the end, one of which launches steps ahead. Compares
+ * their results, and counts steps that were launched ahead, skipped steps and
+ * losses that are not finite. */
 static outcome compare(es_precision precision, const char *arch, double lr,
                        int accumulate)
 {
@@ -117,7 +119,8 @@ static outcome compare(es_precision precision, const char *arch, double lr,
     es_trainer *plain = open_on(&s, cuda(precision));
     for (int64_t step = 0; step < N_STEPS; step++) {
         es_step a, b;
-        /* false as before an evaluation, when no step follows directly */
+        /* before an evaluation, which follows step 5 here, no step may be
+         * launched ahead */
         ahead->may_run_ahead = step + 1 < N_STEPS && step != 5;
         ahead->measures_next = is_measured(step + 1);
         es_assert_ok(es_trainer_step(ahead, &a, step, is_measured(step)));
@@ -160,15 +163,16 @@ TEST(a_non_finite_loss_is_reported_with_its_step)
     assert_true(all.n_ahead > 0 && all.n_nan > 0 && all.n_nan < N_STEPS);
 }
 
-/* A repeated step would apply SNorm's power iteration twice. */
+/* Steps that were launched ahead may be repeated, which would apply SNorm's
+ * power iteration twice. */
 TEST(steps_with_spectral_norm_are_not_launched_ahead)
 {
     const outcome all = compare(ES_FP32, "SM+LN+G+SNorm(QK)", 1e-2, 1);
     assert_int_equal(all.n_ahead, 0);
 }
 
-/* In the training loop, evaluations, checkpoints and the end must see the model
- * as it is after the step before them. */
+/* Evaluations, checkpoints and the end of the training loop must see the model
+ * as it is directly after the preceding step. */
 TEST(a_training_gives_the_same_numbers)
 {
     static training_seen seen, plain;

@@ -1,8 +1,8 @@
 /* Compares attention of the CUDA back-end with plain loops in double, on the
  * emulation and, if there is one, on a device. Inputs are rounded to the
- * precision first, so that only the arithmetic affects the error. The tolerance
- * of statistics and of all fp32 results is that of the CPU; for 16-bit outputs
- * it allows two roundings. */
+ * precision first, so that only the arithmetic causes errors. The tolerance of
+ * statistics, and of all results in fp32, is the same as for the CPU back-end;
+ * for 16-bit outputs the tolerance allows two roundings. */
 /* needs: nvcc */
 #include "analyzer/base/value.h"
 #include "tests/emulation/counts.h"
@@ -16,17 +16,20 @@
 /* --- whole problems --------------------------------------------------------
  */
 
-enum { BOTH = 2 }; /* BOTH: without dentropy, then with dentropy */
+enum {
+    BOTH = 2
+}; /* runs a problem first without dentropy, then with
+    * dentropy */
 
 typedef struct shape {
     int n_batch, n_ctx, n_head, width;
 } shape;
 
-/* A problem with random inputs; members that are 0 are not used. */
+/* A problem with random inputs. Fields that are 0 have no effect. */
 typedef struct whole_problem {
     shape shape;
     es_precision precision;
-    int entropy; /* dentropy: 0, 1, BOTH */
+    int entropy; /* whether there is a dentropy: 0, 1 or BOTH */
     int power;
     double epsilon;
     es_row_length length;
@@ -51,8 +54,8 @@ static attention_problem open_whole(const whole_problem *w)
     return p;
 }
 
-/* Returns the emulation's counts of launches, which include launches that
- * recomputed rows; NULL on a device, which does not count. */
+/* Returns the emulation's counts, which include the number of launches that
+ * recomputed rows. Returns NULL on a device, which does not count. */
 static const es_host_counts *counts(const cuda_place *place)
 {
     return dlsym(place->plugin, ES_HOST_COUNTS_NAME);
@@ -62,8 +65,9 @@ static long n_again(const cuda_place *place)
     return counts(place) ? counts(place)->again : 0;
 }
 
-/* Checks a finite problem. No row may be flagged, except in the last 16 rows of
- * the forward pass if padding beyond the context has a sum of 0. */
+/* Checks a problem whose numbers are all finite. No row may be flagged, with
+ * one exception: in the forward pass, the last 16 rows may be flagged if
+ * padding beyond the context has a sum of 0. */
 static void check(whole_problem w)
 {
     const bool no_sum =
@@ -86,7 +90,7 @@ static const es_precision both[] = {ES_FP32, ES_BF16};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-/* Heads of each width that has special kernels, and of widths in between. */
+/* Tests head widths that have special kernels, and widths between them. */
 static void test_cuda_attention__fp32(void **state)
 {
     static const shape shapes[] = {
@@ -98,8 +102,8 @@ static void test_cuda_attention__fp32(void **state)
         check((whole_problem){shapes[i], ES_FP32, .entropy = i % 2});
 }
 
-/* Shapes that suit tensor cores: a warp owns 16 or 32 rows, a block 64 or
- * 128. */
+/* Tests shapes for tensor cores, where a warp processes 16 or 32 rows and a
+ * block 64 or 128 rows. */
 static void test_cuda_attention__tensor_cores(void **state)
 {
     static const shape shapes[] = {
@@ -111,7 +115,7 @@ static void test_cuda_attention__tensor_cores(void **state)
                               .entropy = i / 2 % 2});
 }
 
-/* Head widths that tensor cores do not support. */
+/* Tests head widths that tensor cores do not support. */
 static void test_cuda_attention__odd_widths_of_16_bits(void **state)
 {
     static const shape odd[] = {{1, 33, 2, 5}, {2, 67, 1, 20}, {1, 40, 1, 136}};
@@ -121,7 +125,7 @@ static void test_cuda_attention__odd_widths_of_16_bits(void **state)
                               .entropy = i / 2 % 2});
 }
 
-/* Many tiles of other rows, with 7 rows in the last tile. */
+/* Tests a context of many tiles, the last of which has 7 rows. */
 static void test_cuda_attention__long_context(void **state)
 {
     (void)state;
@@ -139,7 +143,7 @@ static void test_cuda_attention__temperatures(void **state)
         {{2, 67, 1, 16}, ES_BF16, BOTH, .temperature = 1},
         {{1, 70, 1, 64}, ES_FP16, BOTH, .temperature = 1},
         /* Each row is nearly a single weight of 1, so its gradients are small.
-         * The error must be relative to the gradients, not to g. */
+         * The error must be small relative to these gradients. */
         {{1, 75, 2, 16}, ES_FP32, true, .temperature = 0.1f},
         {{1, 75, 2, 16}, ES_BF16, true, .temperature = 0.1f},
         {{1, 75, 2, 16}, ES_FP16, true, .temperature = 0.1f}};
@@ -161,8 +165,8 @@ static void test_cuda_attention__no_temperature_is_too_small(void **state)
     }
 }
 
-/* In rows with a single weight of 1, the gradients of q, k and t must be
- * exactly 0, although 1/t may be 10^4. t = 0 means without temperatures. */
+/* Checks rows with a single weight of 1: the gradients of q, k and t must be
+ * exactly 0, even if 1/t is 10^4. With t = 0, attention has no temperatures. */
 static void check_one_weight(es_precision precision, shape s, float t,
                              float factor)
 {
@@ -228,8 +232,9 @@ static void test_cuda_attention__power(void **state)
         {{1, 131, 1, 16}, ES_BF16, BOTH, .power = 2, .epsilon = 1e-3},
         {{1, 70, 2, 64}, ES_BF16, BOTH, .power = 4, .epsilon = 0},
         {{1, 67, 1, 128}, ES_FP16, BOTH, .power = 6, .epsilon = 1e-3}};
-    /* Factors that make scores so small that 1e-6 changes them a lot, or so
-     * large or small that float32 can barely represent them. */
+    /* The factors make scores so small that the divisor's 1e-6 changes the
+     * weights considerably, or so large or small that float32 can barely
+     * represent them. */
     static const float factors[] = {1e-4f, 1e-7f, 1e-12f, 1e-20f, 1e9f, 1e30f};
     (void)state;
     for (size_t i = 0; i < COUNT(problems); i++)
@@ -243,7 +248,8 @@ static void test_cuda_attention__power(void **state)
                               .queries = factors[n / 2]});
 }
 
-/* All scores are 0, so c = 1e-6 and all weights are 0. */
+/* Tests rows whose scores are all 0: the divisor c is 1e-6, and all weights
+ * must be 0. */
 static void test_cuda_attention__power_of_zero(void **state)
 {
     (void)state;
@@ -260,7 +266,8 @@ static void test_cuda_attention__power_of_zero(void **state)
     }
 }
 
-/* Without an epsilon the weights are 0 / 0, in row 5 of 7 only. */
+/* Tests a row (row 5 of 7) whose scores are 0 and which has no epsilon, so that
+ * its weights are 0 / 0. Other rows must not be affected. */
 static void test_cuda_attention__power_without_divisor(void **state)
 {
     (void)state;
@@ -279,8 +286,8 @@ static void test_cuda_attention__power_without_divisor(void **state)
 
 /* --- peaked and flat rows ------------------------------------------------- */
 
-/* Scores of thousands, for which lse - sum a s without a shift would have an
- * error of 1e-3. */
+/* Tests scores of several thousands. If the entropy were computed as lse - sum
+ * a s without a shift, its error would be 1e-3. */
 static void test_cuda_attention__peaked(void **state)
 {
     (void)state;
@@ -295,7 +302,8 @@ static void test_cuda_attention__peaked(void **state)
     }
 }
 
-/* Equal scores, for which the entropy must be ln n up to the last bits. */
+/* Tests rows of n equal scores, whose entropy must be ln n up to the last
+ * bits. */
 static void test_cuda_attention__flat(void **state)
 {
     (void)state;
@@ -313,8 +321,9 @@ static void test_cuda_attention__flat(void **state)
 
 /* --- non-finite numbers --------------------------------------------------- */
 
-/* Runs a problem with one number of position 37 of 90 replaced by a non-finite
- * number. The position lies inside tiles of 16, 32 and 64. */
+/* Runs a problem in which one number at position 37 of 90 has been replaced by
+ * `value`, which is not finite. The position lies inside tiles of 16, 32 and 64
+ * rows. */
 static attention_problem run_spoilt(const cuda_place *place, int power,
                                     es_precision precision, int column,
                                     float value)
@@ -327,8 +336,8 @@ static attention_problem run_spoilt(const cuda_place *place, int power,
     return p;
 }
 
-/* A NaN in a key affects its row and all later rows. A NaN in a value affects
- * outputs, but no statistic. */
+/* A NaN in a key affects the key's row and all later rows. A NaN in a value
+ * affects outputs, but no statistics. */
 static void test_cuda_attention__nan_key_or_value(void **state)
 {
     (void)state;
@@ -338,7 +347,8 @@ static void test_cuda_attention__nan_key_or_value(void **state)
         const long before = n_again(place);
         attention_problem p = run_spoilt(place, n / 2 % 2 * 4, both[n % 2],
                                          (of_key ? 16 : 32) + 2, NAN);
-        if (counts(place)) /* one launch forward, one backward */
+        if (counts(place)) /* one launch in the forward pass, and one in the
+                            * backward pass */
             assert_int_equal(n_again(place) - before,
                              both[n % 2] == ES_BF16 ? 2 : 0);
         if (of_key)
@@ -351,9 +361,9 @@ static void test_cuda_attention__nan_key_or_value(void **state)
     }
 }
 
-/* An infinity in a query makes the scores of its row infinite or NaN, but not
- * the scores of other rows. The gradients of the keys that the query sees are
- * affected. */
+/* An infinity in a query makes all scores of the query's row infinite or NaN,
+ * but does not affect other rows. It also affects the gradients of all keys
+ * that the query sees. */
 static void test_cuda_attention__infinite_query(void **state)
 {
     (void)state;
@@ -373,9 +383,9 @@ static void test_cuda_attention__infinite_query(void **state)
     }
 }
 
-/* One score of -inf gives a weight of 0 like in any other row, but the row is
- * flagged. The key also meets the zeros that pad the queries beyond the last of
- * 90. */
+/* A score of -inf has a weight of 0, which is correct, but the tensor-core
+ * kernels flag the row. With 90 tokens, the key is also multiplied by the zeros
+ * with which the last tile of queries is padded. */
 static void test_cuda_attention__one_minus_infinity(void **state)
 {
     (void)state;
@@ -415,7 +425,8 @@ static void test_cuda_attention__nan_temperature(void **state)
     }
 }
 
-/* Returns true if the row equals the row computed in float32, rounded once. */
+/* Returns true if the outputs of a row equal those computed in float32, up to
+ * one rounding. */
 static bool is_rounded(const attention_problem *p, const attention_problem *q,
                        int row)
 {
@@ -426,8 +437,9 @@ static bool is_rounded(const attention_problem *p, const attention_problem *q,
     return all;
 }
 
-/* A NaN in value 37: float32 kernels must recompute the 16 rows around it and
- * all later rows. Earlier rows must keep 16-bit weights. */
+/* Puts a NaN into the value at position 37. The float32 kernels must recompute
+ * the group of 16 rows that contains position 37, and all later rows. Earlier
+ * rows must keep the results of the tensor-core kernels. */
 static void test_cuda_attention__only_flagged_rows_are_recomputed(void **state)
 {
     (void)state;
@@ -451,8 +463,8 @@ static void test_cuda_attention__only_flagged_rows_are_recomputed(void **state)
     }
 }
 
-/* Returns true if gradient number `i` equals the gradient computed in float32,
- * up to roundings to 16 bits. */
+/* Returns true if number i of the gradients equals the gradient computed in
+ * float32, up to roundings to 16 bits. */
 static bool is_near(const attention_problem *p, const attention_problem *q,
                     int i, float largest)
 {
@@ -460,8 +472,9 @@ static bool is_near(const attention_problem *p, const attention_problem *q,
            fabsf(p->dqkv[i] - q->dqkv[i]) <= 0.02f * largest;
 }
 
-/* With an infinity in query 37, the other 15 recomputed rows and the later keys
- * must keep correct gradients, including gradients through the entropies. */
+/* Puts an infinity into the query at position 37. The other 15 rows of its
+ * group, which are recomputed, and later keys must have correct gradients,
+ * including the contribution of the entropies. */
 static void
 test_cuda_attention__recomputed_rows_have_their_gradients(void **state)
 {
@@ -496,8 +509,8 @@ static void expect_same(const attention_problem *p, const attention_problem *q)
     assert_memory_equal(p->dqkv, q->dqkv, 3 * p->n_values * sizeof *p->dqkv);
 }
 
-/* Runs attention twice with statistics and once without; outputs must have the
- * same bits. */
+/* Runs attention twice with statistics and once without. The outputs must have
+ * the same bits. */
 static void test_cuda_attention__same_bits(void **state)
 {
     (void)state;
@@ -521,9 +534,10 @@ static void test_cuda_attention__same_bits(void **state)
     }
 }
 
-/* Runs threads in reverse and in random order; the bits must not change. A
- * device chooses its own order and must give the same bits every time. Not
- * under sanitizers, which see the same memory accesses in each order. */
+/* Runs threads in order, in reverse order and in random orders, which must not
+ * change any bit. A device chooses the order itself and must give the same bits
+ * every time. Sanitizers see the same memory accesses in each order, so one
+ * order is enough for them. */
 static void test_cuda_attention__any_order_of_threads(void **state)
 {
     enum { N_ORDERS = SANITIZED ? 1 : 4 };
@@ -555,8 +569,8 @@ static void test_cuda_attention__any_order_of_threads(void **state)
     }
 }
 
-/* Returns the longest supported context. With emulated kernels the context is
- * shorter, except for one run of 4097, and with sanitizers shorter still. */
+/* Returns the length of the context to test. With emulated kernels the context
+ * is shorter, and with sanitizers it is even shorter. */
 static int longest(const cuda_place *place, int power)
 {
     if (strstr(place->file, "host") == NULL)

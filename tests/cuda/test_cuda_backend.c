@@ -15,8 +15,8 @@ static const es_extents small = {
 
 /* --- memory --------------------------------------------------------------- */
 
-/* Checks store and load for sizes that fit in the page-locked buffers, and for
- * larger sizes. */
+/* Checks store and load for `bytes` bytes, which may be more than a page-locked
+ * buffer holds. */
 static void check_memory_of(const es_bench *bench, size_t bytes)
 {
     unsigned char *in = malloc(bytes), *out = malloc(bytes + 1);
@@ -92,7 +92,7 @@ static void test_cuda_backend__view(void **state)
         bench->ops->store(bench->backend, bench->arrays[0].whole,
                           bench->arrays[0].before,
                           512 + bench->arrays[0].bytes);
-        /* sizes increase, so that the lent memory must grow */
+        /* n increases, so that the memory that `view` returns must grow */
         for (size_t n = 1; n <= N; n += 97) {
             const float *seen = bench->ops->view(bench->backend, memory, n);
             assert_non_null(seen);
@@ -104,7 +104,8 @@ static void test_cuda_backend__view(void **state)
 
 /* --- weights -------------------------------------------------------------- */
 
-/* Returns y (1,1) = 1 w for one of the weights that the back-end keeps. */
+/* Returns the product 1 w, where w is one of the weights that the back-end
+ * keeps. */
 static float product_with(es_bench *bench, const es_mem *weight)
 {
     float one = 1, got;
@@ -133,7 +134,7 @@ static es_mem *store_floats(const es_bench *bench, const float *values,
     return memory;
 }
 
-/* A product reads the values that `refresh` copied last. */
+/* Tests that a product reads the values that `refresh` has copied last. */
 static void test_cuda_backend__weights_are_copied(void **state)
 {
     (void)state;
@@ -170,8 +171,8 @@ static void test_cuda_backend__weights_are_copied(void **state)
     }
 }
 
-/* Applies AdamW with a zero gradient to elements first .. first + n - 1, which
- * halves them. */
+/* Halves elements first .. first + n - 1 by AdamW with a zero gradient and
+ * weight decay; changes nothing if `skips` is 1. */
 static void decay(const es_bench *bench, es_mem *param, int first, int n,
                   float skips)
 {
@@ -195,8 +196,8 @@ static void decay(const es_bench *bench, es_mem *param, int first, int n,
         ops->release(bench->backend, rest[i]);
 }
 
-/* A product must read exactly the weights that AdamW has updated. A skipped
- * update must not change a copy. */
+/* After AdamW, a product must read the updated weights exactly. A skipped
+ * update must not change the copy. */
 static void test_cuda_backend__adamw_copies_weights(void **state)
 {
     static const int spans[][2] = {{0, 40}, {3, 30}, {8, 5}, {39, 1}};
@@ -226,8 +227,8 @@ static void test_cuda_backend__adamw_copies_weights(void **state)
 
 /* --- fetches -------------------------------------------------------------- */
 
-/* A fetch returns the contents at the time of the fetch, not of the wait. Both
- * places are independent. */
+/* Tests that a fetch returns the contents at the time of the fetch, not at the
+ * time of the wait, and that the two places are independent. */
 static void test_cuda_backend__fetches(void **state)
 {
     (void)state;
@@ -253,8 +254,8 @@ static void test_cuda_backend__fetches(void **state)
 
 /* --- sequences ------------------------------------------------------------ */
 
-/* Adds the means to sum (2) f64 in a sequence of two operations, between which
- * a number is set to zero. */
+/* Adds the mean of x (2) to sum[0] and the mean of x (1) to sum[1], and sets
+ * sum[2] to 0 in between. Runs or replays these operations as a sequence. */
 static void add_twice(const es_bench *bench, int sequence, es_mem *sum,
                       const es_mem *x, int *n_called)
 {
@@ -275,8 +276,9 @@ static void test_cuda_backend__sequences_run_again(void **state)
         const es_ops *ops = bench->ops;
         const float x[2][2] = {{1, 3}, {10, 30}};
         double sum[3] = {0, 0, 7}, want[2] = {0};
-        const int first = (int)bench->lie; /* offset that varies with the
-                                            * alignment of arrays */
+        /* number of the first sequence; it differs between the benches, so that
+         * they use different sequences */
+        const int first = (int)bench->lie;
         int n_called = 0;
         es_mem *of_x = store_floats(bench, x[0], 2), *of_sum;
         assert_int_equal(ops->reserve(bench->backend, &of_sum, sizeof sum),
@@ -292,8 +294,8 @@ static void test_cuda_backend__sequences_run_again(void **state)
             ops->load(bench->backend, sum, of_sum, sizeof sum);
             assert_true(sum[0] == want[0] && sum[1] == want[1] && sum[2] == 0);
         }
-        /* Each of the two sequences is called twice: once to run and once to be
-         * captured. */
+        /* The operations are only called twice for each of the two sequences:
+         * for the first run and for the capture. */
         assert_int_equal(n_called, 4);
         assert_int_equal(ops->status(bench->backend), ES_OK);
         ops->release(bench->backend, of_x);
@@ -329,8 +331,8 @@ static es_backend *open_with(const es_ops *ops, const char *fault)
     return backend;
 }
 
-/* The third launch fails, counting the launches of reservations. Nothing may
- * run afterwards, and no operation may return a number. */
+/* Lets the third launch fail; reserving memory also launches. Afterwards
+ * nothing may run, and no operation may return a finite number. */
 static void test_cuda_backend__a_launch_fails(void **state)
 {
     (void)state;
@@ -352,7 +354,8 @@ static void test_cuda_backend__a_launch_fails(void **state)
     }
     ops->load(backend, &sum, of_sum, sizeof sum);
     assert_true(isnan(sum));
-    for (int i = 0; i < 4; i++) /* no later step is run or captured */
+    /* after the failure, no sequence may be run or captured */
+    for (int i = 0; i < 4; i++)
         if (!ops->replay(backend, 1))
             ops->launch(backend);
     const float *seen = ops->view(backend, of_x, 2);

@@ -1,6 +1,6 @@
-/* Tests QK-Clip on the CUDA back-end: compares the largest logits among the
- * values that each kind of attention saves with logits that the test computes,
- * and checks the factors and the scaled columns. */
+/* Tests QK-Clip on the CUDA back-end: compares the largest logits, found among
+ * the values that attention saves, with logits that the test computes, and
+ * checks the factors and the scaled columns. */
 /* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"
@@ -26,8 +26,8 @@ static es_attention attention_of(const shape *of, const es_mem *log_t)
                           .log_t = of->has_temperatures ? log_t : NULL};
 }
 
-/* Returns the maximum of the previous value and the logits of head h in its
- * rows (B,H,T). */
+/* Returns the largest of `before` and the logits of head h; `rows` (B,H,T)
+ * contains the largest logit of each row. */
 static double largest_of(const float *rows, const shape *of, int h,
                          float before)
 {
@@ -51,7 +51,7 @@ static void check_largest_of(es_bench *bench, const shape *of)
     float before[] = {-INFINITY, 1e4f, NAN};
     float *qkv = es_bench_draw(n * 3 * d, 2);
     double want[3];
-    /* puts NaN in q of head 0, last query of the first sequence */
+    /* puts NaN into q of head 0 of the last token of the first sequence */
     if (of->has_nan)
         qkv[(size_t)(of->n_ctx - 1) * 3 * d] = NAN;
     es_mem *of_y = es_bench_put_acts(bench, ES_WRITE, NULL, n * d);
@@ -92,7 +92,7 @@ static void test_cuda_clip__largest_logits(void **state)
         {2, 1, 3, 5, false, true, false},   {2, 40, 3, 32, false, true, true},
         {2, 40, 3, 16, true, false, true}};
     (void)state;
-    /* attention requires that its saved values begin at a multiple of 16
+    /* attention saves its values at an address that must be a multiple of 16
      * bytes */
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &small))
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)

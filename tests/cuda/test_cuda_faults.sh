@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests training runs on the CUDA back-end whose device fails. Wherever the
-# device fails, one line must report the failure, the exit code must be 3, and
-# the run file must have the status "failed" and everything recorded until then.
-# Uses the emulation, which injects faults on request.
+# Tests training runs on a CUDA device that fails. Wherever the device fails, a
+# single line must report the failure, the exit code must be 3, and the run
+# file must have the status "failed" and contain everything that was recorded
+# before. Uses the emulation, which injects faults on request.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -14,9 +14,9 @@ export ENTROPY_TRAIN_CUDA=$library
 
 own_corpus "$dir/corpus.tok" || exit 1
 
-# Steps are run, captured and replayed, with evaluations and checkpoints in
-# between.
-run() { # FAULT PRECISION: trains; sets $code, leaves files in $dir/run
+# The run is long enough for steps to be run, captured and replayed, with
+# evaluations and checkpoints in between.
+run() { # FAULT PRECISION: makes a training run in $dir/run and sets $code
     rm -rf "$dir/run"
     mkdir "$dir/run"
     ENTROPY_TRAIN_EMULATION=$1 timeout -k 1 300 "$train" -q --backend cuda \
@@ -37,25 +37,25 @@ frames() {
 }
 status_of() { sqlite3 "$1" 'SELECT status FROM run; PRAGMA quick_check'; }
 
-# Succeeds if the failed run has left the expected files; otherwise prints the
-# difference. If only the last checkpoint is missing, the training may have
-# finished.
+# Succeeds if the failed run has left the expected files; otherwise prints what
+# is wrong. If only the last checkpoint is missing, the run may have the status
+# "finished".
 ended_well() {
     local file=$dir/run/run.db ended=failed saved
     ! grep -q ' a checkpoint is missing: ' "$dir/run/err" || ended=finished
     [ $code = 3 ] || { echo "exit code $code"; return 1; }
-    [ "$(wc -l <"$dir/run/err")" = 1 ] || { echo 'not one line of error'; return 1; }
+    [ "$(wc -l <"$dir/run/err")" = 1 ] || { echo 'standard error is not a single line'; return 1; }
     grep -qE '^entropy-train: (a checkpoint is missing: )?host emulation: ' \
         "$dir/run/err" ||
         { echo 'the message does not say what failed'; return 1; }
-    [ ! -s "$dir/run/out" ] || { echo 'it prints a result'; return 1; }
+    [ ! -s "$dir/run/out" ] || { echo 'a result is printed'; return 1; }
     for saved in "$dir"/run/saved/*; do
         [[ $saved == *.safetensors || $saved == *'*' ]] ||
             { echo "leftover file: $saved"; return 1; }
     done
     frames "$file" >"$dir/got"
     [ -z "$(comm -23 "$dir/got" "$dir/want")" ] ||
-        { echo 'recorded values that the device had not computed'; return 1; }
+        { echo 'values are recorded that the device has not computed'; return 1; }
     [ ! -e "$file" ] || [ "$(status_of "$file")" = "$ended"$'\nok' ] ||
         { echo "the run is $(status_of "$file")"; return 1; }
     [ "$(wc -l <"$dir/got")" -ge "$n_kept" ] ||
@@ -63,21 +63,22 @@ ended_well() {
     n_kept=$(wc -l <"$dir/got")
 }
 
-# NAME FAULT STRIDE PRECISION: lets each STRIDE-th such call of a run fail, one
-# per run, until no such call is left. The later the failure, the more must have
-# been recorded.
+# NAME FAULT STRIDE PRECISION: repeats the run and lets one call of the kind
+# FAULT fail in each run: the first call, then call number 1 + STRIDE, and so on,
+# until the run has no more such calls. A run that fails later must have recorded
+# at least as much as a run that fails earlier.
 fails_well() {
     local name=$1 fault=$2 stride=$3 precision=$4 k why n_failed=0 n_kept=0
     run '' "$precision"
     if [ $code != 0 ]; then
-        fail "$name" "without a failure: exit $code: $(cat "$dir/run/err")"
+        fail "$name" "the run without a fault fails: exit code $code: $(cat "$dir/run/err")"
         return
     fi
     frames "$dir/run/run.db" >"$dir/want"
     for ((k = 1; ; k += stride)); do
         run "$fault=$k" "$precision"
         [ $code != 0 ] || break
-        ended_well >"$dir/why" || { # not in a subshell, since it counts
+        ended_well >"$dir/why" || { # not in a subshell, because ended_well sets n_kept
             fail "$name" "$fault=$k: $(cat "$dir/why" "$dir/run/err")"
             return
         }

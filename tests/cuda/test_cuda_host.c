@@ -1,5 +1,5 @@
-/* Tests the language of kernels with tests/gpu/probe.cu, on the emulation and,
- * if there is one, on a device. */
+/* Tests the language in which kernels are written (kernel.h) with
+ * tests/gpu/probe.cu, on the emulation and, if there is one, on a device. */
 /* needs: nvcc */
 #include "tests/gpu/probe.h"
 #include "tests/support/cmocka_all.h"
@@ -16,8 +16,8 @@
 
 enum { M = 16, N = 8, K = 16 };
 
-/* The probe on the emulation or on a device; NULL if the probe is not built or
- * there is no device. */
+/* The functions of probe.cu on the emulation or on a device. NULL if they are
+ * not built, or if there is no device. */
 typedef struct probed {
     const char *file;
     void *plugin;
@@ -71,8 +71,8 @@ static probed *probe_of(void **state)
 
 /* --- products ------------------------------------------------------------- */
 
-/* Returns the bits of an integer of absolute value up to about 31, which bf16
- * and fp16 both represent exactly. */
+/* Returns the bits of x in bf16 or fp16. x is an integer up to about 31 in
+ * absolute value, which both types represent exactly. */
 static uint16_t bits_of(int x, bool bf16)
 {
     float f = (float)x;
@@ -189,9 +189,9 @@ static void captures(void **state)
 
 /* --- broken rules, on the host -------------------------------------------- */
 
-/* Breaks a rule in a child process. Returns the signal that ended the process;
- * 0 if the process ended normally and all of its output was NaN; -1 if some
- * output was not NaN. */
+/* Breaks a rule of kernel.h in a child process. Returns the number of the
+ * signal that ended the process. Returns 0 if the process ended normally and
+ * its output was NaN, and -1 if some output was not NaN. */
 static int signal_of(es_broken rule)
 {
     pid_t child = fork();
@@ -232,8 +232,8 @@ static void test_cuda_host__uninitialised_memory_is_nan(void **state)
         assert_int_equal(signal_of((es_broken)rule), 0);
 }
 
-/* Runs all tests on the device as a single test, so that a machine without a
- * device skips one test. */
+/* Runs all tests again on a device, as a single test, so that only one test is
+ * skipped on a machine without a device. */
 static void test_cuda_host__a_device_does_the_same(void **state)
 {
     static const CMUnitTestFunction same[] = {multiplies, shuffles, reverses,

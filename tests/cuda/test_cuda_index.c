@@ -21,8 +21,8 @@ static void test_cuda_index__row_stride(void **state)
 
 /* --- packs ---------------------------------------------------------------- */
 
-/* Checks that a split contains every element once, and that its packs are
- * aligned. */
+/* Checks that a split contains every element exactly once, and that its packs
+ * are aligned. */
 static void check_split(uintptr_t address, size_t size, size_t n)
 {
     const size_t lanes = ES_PACK / size;
@@ -51,7 +51,7 @@ static void test_cuda_index__split(void **state)
         for (uintptr_t address = 64; address < 96; address++)
             for (size_t n = 0; n < 40; n++)
                 check_split(address, size, n);
-    /* if the array is long enough, most elements are in packs */
+    /* in a long array, most elements must be in packs */
     assert_int_equal(es_split_at(2, 2, 50257).n_packs, 6281);
     assert_int_equal(es_split_at(1, 2, 50257).n_packs, 0);
 }
@@ -69,7 +69,8 @@ static void check_slots(int width, int lanes)
             for (int c = 0; c < lanes && j + c < width; c++) {
                 const int slot = es_slot(lane, k, c, lanes);
                 assert_int_equal(slot, es_slot_of_column(j + c, lanes));
-                assert_int_equal(slot % 32, lane); /* a bank per lane */
+                /* each lane has a separate bank */
+                assert_int_equal(slot % 32, lane);
                 assert_true(slot < n);
                 seen[slot]++;
             }
@@ -97,8 +98,8 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Draws random keys with few or many different tokens, including the largest
- * possible token. */
+/* Draws random keys of n rows. With a small vocabulary many rows have the same
+ * token. The largest possible token is among them. */
 static uint64_t *draw_keys(int n, int vocab)
 {
     uint64_t *keys = malloc((size_t)n * sizeof *keys);
@@ -112,7 +113,7 @@ static uint64_t *draw_keys(int n, int vocab)
     return keys;
 }
 
-/* Sorts a tile in the same way as the threads of the sorting kernel, one after
+/* Sorts a tile as the sorting kernel does, but runs its threads one after
  * another. */
 static void sort_tile(uint64_t *keys)
 {
@@ -155,8 +156,9 @@ static void test_cuda_index__count_smaller(void **state)
     }
 }
 
-/* Every chunk that begins within a run must be a carry of the chunk in which
- * the run begins, and of no other chunk. */
+/* Checks the carries: each chunk that begins with rows of an earlier run must
+ * belong to the carries of the chunk in which the run begins, and to no other
+ * carries. */
 static void check_carries(int n, int vocab)
 {
     const int n_chunks = (int)es_ceil_div((size_t)n, ES_SUM_CHUNK);

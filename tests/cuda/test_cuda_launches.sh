@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks the sources of the CUDA back-end: the result of every launch and of
-# every call of the runtime must be checked. Plants an unchecked call in a copy
-# of each source and expects it to be found.
+# Checks in the sources of the CUDA back-end that the result of every launch
+# and of every call of the CUDA runtime is checked. Plants an unchecked call in
+# a copy of each source and expects the check to find it.
 set -uo pipefail
 . tests/support/tap.sh
 plan_dir
@@ -19,7 +19,7 @@ planted=('void f() { kernel<<<1, 32>>>(); }'
     'void f() { x && cudaFree(0); }'
     'void f() { cublasLtMatmul(x, y); }'
     '__global__ void f(int *x) { *x = 1; es_begin_kernel(); }')
-sees_all() { # SOURCE: plants each call at the end of it
+sees_all() { # SOURCE: appends each line of `planted` to a copy of SOURCE
     local copy line n
     copy=$dir/$(basename "$1")
     { cat "$1"; printf '%s\n' "${planted[@]}"; } >"$copy"
@@ -27,10 +27,10 @@ sees_all() { # SOURCE: plants each call at the end of it
     n=$(wc -l <"$1")
     for line in "${planted[@]}"; do
         n=$((n + 1))
-        grep -q "^$copy:$n: " "$dir/seen" || { echo "not seen: $line"; return 1; }
+        grep -q "^$copy:$n: " "$dir/seen" || { echo "not found: $line"; return 1; }
     done
 }
 for source in hooks/trainer/cuda/*.cu; do
-    check "$(basename "$source"): a planted call is found" sees_all "$source"
+    check "$(basename "$source"): a planted unchecked call is found" sees_all "$source"
 done
 finish

@@ -43,7 +43,7 @@ static void check_linear_of(es_bench *bench, const es_linear_sizes *s,
     if (c.residual)
         add(want, r, n_y);
     for (size_t i = 0; i < n_y; i++)
-        larger[i] = 2; /* residual and bias contribute terms of up to 2 */
+        larger[i] = 2; /* the residual and the bias add terms of up to 2 */
     for (ES_EACH_RUN(on, bench))
         bench->ops->linear(on, c.y, c.residual, c.x, &c.linear, s->n);
     if (keeps_bias)
@@ -101,8 +101,8 @@ static void test_cuda_linear__input_gradient(void **state)
 /* --- dW += x^T dy, db += the sums of dy ------------------------------------
  */
 
-/* Adds the gradient of the weights, in memory order, to dweight, and the sums
- * of the first `trained` columns to dbias. */
+/* Adds the gradient of the weights, as they are stored, to dweight, and the
+ * sums of the first `trained` columns of dy to dbias. */
 static void add_weight_gradient(double *dweight, double *dbias, const float *x,
                                 const float *dy, const es_linear_sizes *s)
 {
@@ -125,13 +125,14 @@ static void check_weight_of(es_bench *bench, const es_linear_sizes *s,
     float *x = es_bench_draw(n_x, 1), *dy = es_bench_draw(n_y, 1);
     float *dw = es_bench_draw(n_w, 1), *db = es_bench_draw(n_b, 1);
     double *want_b = es_bench_widen(db, n_b);
-    if (!add) /* NaN shows if the earlier contents are read */
+    if (!add) /* NaN in the result would show that the earlier contents are
+               * read */
         memset(dw, 0xff, n_w * sizeof *dw);
     double *want_w = es_bench_widen(dw, n_w);
     if (!add)
         memset(want_w, 0, n_w * sizeof *want_w);
     if (s->n_out > 5)
-        dy[5] = INFINITY; /* puts an infinity in one column */
+        dy[5] = INFINITY; /* makes one column of the results infinite */
     c.linear = (es_linear){NULL,       NULL,          s->n_in, s->n_out,
                            s->trained, s->transposed, 0};
     c.x = es_bench_put_acts(bench, ES_READ, x, n_x);
@@ -152,7 +153,7 @@ static void test_cuda_linear__weight_gradient(void **state)
 {
     (void)state;
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &es_linear_extents)) {
-        /* More rows than one block sums, so that the last chunk is
+        /* Has more rows than a block sums, so that the last chunk is
          * incomplete. */
         static const es_linear_sizes tall = {4301, 2, 140, false, 133};
         for (size_t i = 0; i < N_SIZES; i++) {
@@ -174,7 +175,7 @@ static es_mem *stored(const es_ops *ops, es_backend *backend, const float *x,
     return memory;
 }
 
-/* Computes y (n,out) = x W with the operations of the precision. */
+/* Computes y (n,out) = x W with the back-end's operations for `precision`. */
 static void product_by(es_precision precision, float *y, const float *x,
                        const float *w, const es_linear_sizes *s)
 {
@@ -198,9 +199,9 @@ static void product_by(es_precision precision, float *y, const float *x,
     ops->close(backend);
 }
 
-/* Rounding to tf32 drops 13 bits of both inputs, so each product has a relative
- * error of at most 2^-10. The error of the sum must be at least a hundredth of
- * this, which shows that tf32 is used. */
+/* tf32 drops 13 bits of both inputs, so that each product has a relative error
+ * of up to 2^-10. To show that tf32 is used, the error of the sum must be at
+ * least a hundredth of this. */
 static void test_cuda_linear__tf32(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Tests range losses on the CUDA back-end: compares the largest |input| of
- * activations and of scores, and the gradient, with plain loops. */
+/* Tests range losses on the CUDA back-end: compares the largest absolute value
+ * of activations and of scores, and the gradients, with plain loops. */
 /* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"
@@ -27,8 +27,8 @@ static void expect_peak(const es_peak *peak, double x, uint64_t index)
 
 /* --- activations ---------------------------------------------------------- */
 
-/* Puts `value`, the largest number, at index `at` and again at the end; the
- * first must be found. */
+/* Puts `value`, which is larger than all other numbers, at index `at` and again
+ * at the end. The operation must find the first of both. */
 static void check_activations(es_bench *bench, size_t n, size_t at, float value)
 {
     float *x = es_bench_draw(n, 1), *dx = es_bench_draw(n, 1);
@@ -88,7 +88,8 @@ typedef struct shape {
     bool has_nan;
 } shape;
 
-/* Returns the offset of the score's query q or, if is_key, of its key k. */
+/* Returns the offset in qkv of the key k (if is_key is true) or the query q of
+ * a score. */
 static size_t place(const shape *of, int score, bool is_key)
 {
     const int T = of->n_ctx, d = of->n_head * of->width;
@@ -134,7 +135,8 @@ static void check_scores(es_bench *bench, const shape *of)
                                     .epsilon = 1e-3f};
     float *qkv = es_bench_draw(n * 3 * d, 2);
     float *dqkv = es_bench_draw(n * 3 * d, 1);
-    if (of->has_nan) /* puts NaN in q of the last query of the first sequence */
+    if (of->has_nan) /* puts NaN into q of the last token of the first
+                      * sequence */
         qkv[(size_t)(of->n_ctx - 1) * 3 * d] = NAN;
     es_mem *of_y = es_bench_put_acts(bench, ES_WRITE, NULL, n * d);
     es_mem *of_qkv = es_bench_put_acts(bench, ES_READ, qkv, n * 3 * d);
@@ -171,7 +173,7 @@ static void test_cuda_peaks__scores(void **state)
                                    {2, 1, 3, 5, false},
                                    {2, 40, 3, 16, true}};
     (void)state;
-    /* attention requires that its saved values begin at a multiple of 16
+    /* attention saves its values at an address that must be a multiple of 16
      * bytes */
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &small))
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)

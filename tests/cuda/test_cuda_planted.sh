@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Plants a fault in a copy of one source of the CUDA back-end, and expects the
-# tests of its operations to fail on the emulation.
+# Plants one fault at a time in a copy of a source of the CUDA back-end, and
+# expects the tests of this source's operations to fail on the emulation.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -14,14 +14,15 @@ cxx=${cxx/%gcc/g++}
 flags=(-std=c++17 -D_GNU_SOURCE -O0 -w -I. -fPIC -fvisibility=hidden
     -isystem "${CUDA_HOME:-/usr/local/cuda}/include")
 
-# Lists the objects of the emulated library, except for the given object.
+# Lists the objects of the emulated library except the given one.
 others() {
     find "$BUILD/obj/$cuda" "$BUILD/obj/tests/emulation" -name '*.o' ! -name "$1.o" \
         ! -name device.cu.o ! -name gemm.cu.o ! -name ranks.cu.o
 }
 
-# Succeeds if the test fails with the planted library. The test stops at its
-# first failure. A test that hangs because of the fault counts as failed.
+# Succeeds if the test fails with the library that contains the fault. The test
+# is ended at its first failure. A test that hangs because of the fault counts
+# as failed.
 fails() { # TEST [CASE]: CASE selects a part of the test
     local test
     : >"$dir/log" # discards the output of the previous test
@@ -35,8 +36,8 @@ fails() { # TEST [CASE]: CASE selects a part of the test
     ! wait $test
 }
 
-# SOURCE FAULT TEST [CASE]: FAULT is a sed script that changes the source. CASE
-# limits a slow test to the case that finds the fault.
+# SOURCE FAULT TEST [CASE]: changes SOURCE by the sed script FAULT, and expects
+# TEST to fail. In a slow test, only CASE is run, which finds the fault.
 planted() {
     local source=$1 fault=$2 test=$BUILD/tests/$3 name
     name="a fault in $source is found: $fault"
@@ -55,12 +56,15 @@ planted() {
 }
 
 none() { skip 'planted faults are found' "$1"; finish; exit; }
-passes() { # linked like the planted libraries: otherwise they might only fail to load
+# Links the library in the same way as a library with a planted fault. If this
+# passes, a test with a fault does not fail only because its library cannot be
+# loaded.
+passes() {
     $cxx "${flags[@]}" -shared -o "$dir/planted.so" $(others none) &&
         ! fails "$BUILD/tests/test_cuda_stride" &&
         grep -q '^\[  PASSED' "$dir/log" && ! grep -q 'SKIPPED' "$dir/log"
 }
-check 'without a fault a test passes' passes
+check 'a test passes without a planted fault' passes
 planted linear.cu 's/beta = residual \? 1 : 0/beta = 0/' test_cuda_linear
 planted linear.cu 's/min\(first \+ chunk_rows, n_rows\)/first + chunk_rows - 1/' \
     test_cuda_linear

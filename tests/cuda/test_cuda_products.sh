@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Checks the calls of cuBLASLt in gemm.cu with tests/gpu/products.cc: the calls
-# must be legal, and the products must be those that gemm.h defines. Faults
-# planted in a copy of gemm.cu must be found.
+# Checks the calls of cuBLASLt in gemm.cu with tests/gpu/products.cc. The calls
+# must be permitted by cuBLASLt's documentation, and the products must be those
+# that gemm.h defines. Also plants faults in a copy of gemm.cu, which must be
+# found.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -14,8 +15,8 @@ flags=(-std=c++17 -D_GNU_SOURCE -O1 -g1
     -isystem "${CUDA_HOME:-/usr/local/cuda}/include")
 choices=(-x c++ hooks/trainer/cuda/choices.cu)
 warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
-# Compiles the part that is the same for each fault; this takes half of the
-# time.
+# Compiles the code that does not depend on the fault only once, since this
+# takes half of the time.
 compile_shared() {
     printf '#include <%s>\n' math.h stdio.h cuda_{bf16,fp16,runtime}.h >"$dir/common.h" &&
         $cxx "${flags[@]}" -w -x c++-header -o "$dir/common.h.gch" "$dir/common.h" &&
@@ -32,7 +33,7 @@ planted() { # FAULT: a sed script for gemm.cu
         tests/gpu/products.cc "$dir/choices.o"; then
         fail "$name" 'the faulty source does not compile'
     elif timeout 300 "$dir/planted" "$dir" >"$dir/log" 2>&1; then
-        fail "$name" 'everything passes'
+        fail "$name" 'all tests pass'
     else
         pass "$name"
     fi
@@ -47,7 +48,7 @@ while read -r verdict name; do
 done <"$dir/out"
 check 'all tests run' [ "$(wc -l <"$dir/out")" = 15 ]
 
-check 'the common part compiles' compile_shared
+check 'the code that does not depend on the fault compiles' compile_shared
 planted 's/(first = )s->b_transposed/\1s->a_transposed/'
 planted 's/transposed \? rows : columns/transposed ? columns : rows/'
 planted 's/(stride = )s->ldd/\1s->n/'

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests several ranks on the CUDA back-end with the emulation of a device.
-# Gradients are summed by a fake NCCL library within the captured step, or
-# through the host without NCCL. Also tests a rank that disappears while the
-# others wait for it.
+# Tests several ranks on the CUDA back-end with emulated devices. Gradients are
+# summed by a fake NCCL library within the captured step, or through the host
+# without NCCL. Also tests a rank that disappears while the other ranks wait
+# for it.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -16,8 +16,8 @@ own_corpus "$dir/corpus.tok" || exit 1
 check 'NCCL can be faked' "${cc[@]}" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 \
     -fPIC -shared -fvisibility=hidden -o "$dir/libnccl.so" tests/gpu/fake_nccl.c -lm
 
-# Compares the declarations with those of NCCL's header, if the header is
-# installed.
+# Compares the declarations in nccl.h with those of NCCL's header if the header
+# is installed.
 cuda=${CUDA_HOME:-/usr/local/cuda}/include
 cat >"$dir/declared.cc" <<'END'
 #include "hooks/trainer/cuda/nccl.h"
@@ -42,7 +42,7 @@ else
     skip 'the declarations match those of the NCCL header' 'no nccl.h'
 fi
 
-ranks() { # WORLD NAME OPTION...: sets $codes, writes $dir/NAME.db and $dir/err.R
+ranks() { # WORLD NAME OPTION...: sets $codes; writes $dir/NAME.db and $dir/err.RANK
     local world=$1 name=$2 r pids=()
     shift 2
     rm -f "$dir/$name".db* "$dir"/err.*
@@ -66,42 +66,43 @@ samples() {
 
 for arch in SM+LN+G 'SM(t,clip 0.01)+WNorm(FFN)+LN+G'; do
     ENTROPY_TRAIN_NCCL=$dir/none.so ranks 2 host --arch "$arch" --accumulate 2
-    same_text "$arch: without NCCL both finish" '0 0' "$codes"
+    same_text "$arch: without NCCL both ranks finish" '0 0' "$codes"
     same_text "$arch: a warning says that gradients go through the host" 1 "$(grep -c \
         'warning: gradients are exchanged through the host: .*none.so: ' "$dir/err.0")"
     ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 device --arch "$arch" --accumulate 2
-    same_text "$arch: with NCCL both finish" '0 0 ' "$codes $(cat "$dir"/err.*)"
-    same_text "$arch: NCCL gives the same digits" "$(samples host)" "$(samples device)"
-    [ -n "$(samples device)" ] || fail "$arch: something is recorded"
+    same_text "$arch: with NCCL both ranks finish" '0 0 ' "$codes $(cat "$dir"/err.*)"
+    same_text "$arch: NCCL gives the same samples" "$(samples host)" "$(samples device)"
+    [ -n "$(samples device)" ] || fail "$arch: samples are recorded"
 done
 
-# Uses more micro-batches than fit in one sequence.
+# Uses more micro-batches than a single captured sequence can contain.
 ENTROPY_TRAIN_NCCL=$dir/none.so ranks 2 host --arch SM+LN+G --accumulate 9 --steps 3
 ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 device --arch SM+LN+G --accumulate 9 --steps 3
-same_text 'a step of many passes: NCCL gives the same digits' "$(samples host)" "$(samples device)"
+same_text 'many micro-batches: NCCL gives the same samples' "$(samples host)" "$(samples device)"
 
-# Lets the ninth sum fail. A step has sums for two layers, the other gradients
-# and the losses; the ninth sum is the first of the third step.
+# Lets the ninth sum fail. Each step has four sums (one per layer, the other
+# gradients, and the losses), so this is the first sum of the third step.
 FAKE_NCCL=9 ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 fails --arch SM+LN+G
 same_text 'NCCL fails: all ranks end' '3 3' "$codes"
 same_text 'NCCL fails: exactly one line is printed' 1 "$(cat "$dir"/err.* | wc -l)"
-check 'NCCL fails: a message names it' grep -q '^entropy-train: .*NCCL' "$dir/err.0"
+check 'NCCL fails: the message names NCCL' grep -q '^entropy-train: .*NCCL' "$dir/err.0"
 same_text 'NCCL fails: the run is closed as failed' failed \
     "$(sqlite3 "$dir/fails.db" 'SELECT status FROM run')"
 
-# A rank dies while the devices connect, where NCCL itself would wait forever.
+# Lets a rank die while the devices connect. NCCL itself would wait forever for
+# this rank.
 FAKE_NCCL=dies ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 dies --arch SM+LN+G
 same_text 'a rank dies while connecting: all ranks end' '3 137' "$codes"
-check 'a rank dies while connecting: a message names it' grep -qE \
+check 'a rank dies while connecting: the message names this rank' grep -qE \
     '^entropy-train: rank 1 \(process [0-9]+ on [^ ]+\) has ended unexpectedly' "$dir/err.0"
 FAKE_NCCL=hangs ENTROPY_TRAIN_NCCL=$dir/libnccl.so ranks 2 hangs --arch SM+LN+G --rank-timeout 10
 same_text 'a rank hangs while connecting: all ranks end' '3 3' "$codes"
 same_text 'a rank hangs while connecting: exactly one line is printed' 1 "$(cat "$dir"/err.* | wc -l)"
-check 'a rank hangs while connecting: a message names it' grep -qE \
+check 'a rank hangs while connecting: the message states the time limit' grep -qE \
     '^entropy-train: .*NCCL: the ranks. devices did not connect within 10 s ' "$dir/err.0"
 
 are_recorded() { [ -s "$dir/long.db" ] && [ "$(sqlite3 "$dir/long.db" 'SELECT count(*) FROM sample')" -gt 0 ]; }
-long() { # kills rank 1 once it trains, and waits for rank 0
+long() { # kills rank 1 during the training, and waits for rank 0
     rm -f "$dir"/long.db* "$dir"/err.*
     local r pids=()
     for r in 0 1; do
@@ -117,7 +118,7 @@ long() { # kills rank 1 once it trains, and waits for rank 0
 }
 long
 same_text 'a rank is killed: the other rank ends' 3 $?
-check 'a rank is killed: a message names it' grep -qE \
+check 'a rank is killed: the message names this rank' grep -qE \
     '^entropy-train: rank 1 \(process [0-9]+ on [^ ]+\) has ended unexpectedly' "$dir/err.0"
 
 finish

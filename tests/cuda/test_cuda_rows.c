@@ -12,7 +12,7 @@ static const es_extents of_rows = {
 
 /* --- embedding ------------------------------------------------------------ */
 
-/* The sizes of an embedding of tokens (B,T) from a vocabulary. */
+/* Sizes of an embedding of tokens (B,T) with a vocabulary. */
 typedef struct embedding {
     int n_batch, n_ctx, width, vocab;
     bool places;
@@ -89,10 +89,11 @@ static void test_cuda_rows__embed_backward(void **state)
         {1, 1, 1, 1, true},
         {3, 5, 33, 7, true},
         {1, 3, 257, 50, false},
-        /* runs of equal tokens over many chunks, and a single run */
+        /* long runs of the same token, which cover many chunks; one run
+         * contains all rows */
         {5, 33, 16, 3, true},
         {1, 64, 8, 1, true},
-        /* more rows than fit in a tile of the sorted order */
+        /* more rows than fit in one tile of sorted rows */
         {10, 210, 3, 400, true}};
     (void)state;
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &of_rows))
@@ -117,8 +118,8 @@ static void find_moments(double *mean, double *rstd, const float *x, int n_rows,
     }
 }
 
-/* Returns rows far from 0 and a constant row; with more than 2 rows, also a row
- * with a NaN and a row with an infinity. */
+/* Returns rows whose values are far from 0, and a constant row. With more than
+ * 2 rows, one row also contains a NaN and another row an infinity. */
 static float *odd_rows(int n_rows, int width)
 {
     float *x = es_bench_draw((size_t)(n_rows * width), 3);
@@ -192,7 +193,8 @@ static void norm_row_back(double *dx, double *dweight, double *dbias,
     }
 }
 
-/* Puts numbers on the bench, rounded like results of the forward pass. */
+/* Puts numbers on the bench after rounding them as the forward pass rounds its
+ * results. */
 static es_mem *put_narrow(es_bench *bench, float *out, const double *from,
                           size_t n)
 {
@@ -201,8 +203,9 @@ static es_mem *put_narrow(es_bench *bench, float *out, const double *from,
     return es_bench_put_floats(bench, ES_READ, out, n);
 }
 
-/* If `bad` is true, dy contains a NaN, which must affect only its row and its
- * column. */
+/* Checks the backward pass of LayerNorm. If `bad` is true, dy contains a NaN,
+ * which may affect only its own row of dx and its own column of dweight and
+ * dbias. */
 static void check_norm_back_of(es_bench *bench, int n_rows, int width, bool bad)
 {
     const size_t rows = (size_t)n_rows, d = (size_t)width, n = rows * d;
@@ -242,8 +245,8 @@ static void test_cuda_rows__layer_norm_backward(void **state)
 {
     (void)state;
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &of_rows)) {
-        /* from 1 to 4 packs per lane, more packs than fit in registers, and
-         * rows without packs */
+        /* The widths give 1 to 4 packs per lane, more packs than fit in the
+         * registers, and rows that do not consist of packs. */
         const int sizes[][2] = {{1, 1},    {5, 3},    {7, 33},   {70, 64},
                                 {9, 257},  {11, 264}, {40, 768}, {5, 392},
                                 {3, 1016}, {3, 1288}, {3, 1300}};
@@ -267,8 +270,8 @@ static double log_sum(const float *x, int n)
     return largest + log(sum);
 }
 
-/* Returns a row with one large logit, a row of equal logits, rows with some and
- * with only -inf, and rows with +inf and with NaN. */
+/* Returns a row with one large logit, a row of equal logits, rows in which some
+ * or all logits are -inf, and rows with +inf and with NaN. */
 static float *odd_logits(int n_rows, int vocab)
 {
     float *x = es_bench_draw((size_t)(n_rows * vocab), 5);
@@ -309,7 +312,7 @@ static void check_loss_of(es_bench *bench, int n_rows, int vocab)
     es_bench_clear(bench);
 }
 
-/* Includes the rows of odd_logits with a large vocabulary. */
+/* Also tests the rows of odd_logits with a large vocabulary. */
 static void test_cuda_rows__cross_entropy(void **state)
 {
     (void)state;

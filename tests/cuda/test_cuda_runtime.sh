@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Tests the host code of the CUDA back-end: links all of its real objects with a
-# fake runtime (tests/gpu/fake_runtime.c), and checks which devices it refuses,
-# how it handles each failing call, and whether a device could accept its
-# launches. Also tests the library itself on a machine without a driver.
+# Tests the host code of the CUDA back-end. Links all object files of the
+# back-end with a fake CUDA runtime (tests/gpu/fake_runtime.c), and checks
+# which devices the back-end refuses, how it handles each call that fails, and
+# whether a device could accept its launches. Also tests the real library on a
+# machine without a driver.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -26,7 +27,8 @@ run() { # LIBRARY BACKEND FAULT [OPTION...]: sets $outcome, writes $dir/err and 
     outcome=$?
 }
 
-# Succeeds if the run printed one line with this text and then used the CPU.
+# Succeeds if the run printed a single warning with this text, used the CPU and
+# finished.
 fell_back() {
     [ $outcome = 0 ] && [ "$(wc -l <"$dir/err")" = 1 ] &&
         grep -q "^entropy-train: warning: using the CPU: $1" "$dir/err" &&
@@ -44,11 +46,11 @@ refused() {
 
 run "$library" cuda ''
 if grep -qE 'CUDA: (no driver|no device|the driver supports)' "$dir/err"; then
-    check 'without a device a training fails before its run begins' refused 'CUDA: '
+    check 'without a device, training fails before a run file is created' refused 'CUDA: '
     run "$library" auto ''
-    check 'without a device auto uses the CPU, with one warning' fell_back 'CUDA: '
+    check 'without a device, auto uses the CPU, with one warning' fell_back 'CUDA: '
 else
-    skip 'without a device a training fails before its run begins, and auto uses the CPU' 'there is a GPU'
+    skip 'without a device, training fails, and auto uses the CPU' 'there is a GPU'
 fi
 : >"$dir/empty.c"
 "${cc[@]}" -shared -fPIC -o "$dir/libneeded.so" "$dir/empty.c"
@@ -65,7 +67,7 @@ check 'auto uses the CPU if the library has a missing dependency' fell_back '.*n
 
 fake=$dir/fake.so
 objects=(build/cuda/hooks/trainer/cuda/*.cu.o)
-check 'the objects link with another runtime' "${cc[@]}" -std=c11 \
+check 'the object files can be linked with the fake runtime' "${cc[@]}" -std=c11 \
     -D_GNU_SOURCE -Wall -Wextra -Werror -g -O1 -fPIC -shared \
     -isystem "${CUDA_HOME:-/usr/local/cuda}/include" \
     -o "$fake" tests/gpu/fake_runtime.c "${objects[@]}" -lstdc++
@@ -74,11 +76,11 @@ check 'the objects link with another runtime' "${cc[@]}" -std=c11 \
 run "$fake" cuda ''
 check 'a training run releases all resources' \
     [ "$outcome $(cat "$dir/err")" = '0 ' ]
-[ $outcome = 0 ] || { finish; exit; } # the following tests look for the call that ends it
+[ $outcome = 0 ] || { finish; exit; } # the following tests expect that runs without a fault finish
 
-# The first step runs, the second step is captured, and each later step launches
-# the graph once. No step waits for the whole stream.
-calls() { # FUNCTION N OPTION...: exactly N calls in 9 steps
+# The first step runs, the second step is captured, and from then on each step
+# launches the graph once. No step waits until the complete stream is empty.
+calls() { # FUNCTION N OPTION...: succeeds if 9 steps make exactly N calls
     run "$fake" cuda "$1=$(($2 + 1)):719" "${@:3}"
     [ "$outcome $(cat "$dir/err")" = '0 ' ] || return 1
     run "$fake" cuda "$1=$2:719" "${@:3}"
@@ -86,17 +88,17 @@ calls() { # FUNCTION N OPTION...: exactly N calls in 9 steps
 }
 for n in 1 3; do
     steps=(--accumulate $n --steps 9 --eval-every 0)
-    check "a step of $n is one graph" calls cudaGraphLaunch 8 "${steps[@]}"
-    check "a step of $n is one graph, captured once" \
+    check "a step of $n micro-batches is one graph" calls cudaGraphLaunch 8 "${steps[@]}"
+    check "a step of $n micro-batches is captured once" \
         calls cudaStreamBeginCapture 1 "${steps[@]}"
     run "$fake" cuda cudaStreamSynchronize=1:719 "${steps[@]}"
-    check "a step of $n waits only for its numbers" \
+    check "a step of $n micro-batches waits only for its results" \
         [ "$outcome $(cat "$dir/err")" = '0 ' ]
 done
 
 refuses() { # NAME FAULT MESSAGE
     run "$fake" cuda "$2"
-    check "$1: a message names it" refused "$3"
+    check "$1: the message states the reason" refused "$3"
     run "$fake" auto "$2"
     check "$1: auto uses the CPU, with one warning" fell_back "$3"
 }
@@ -125,9 +127,9 @@ ended_well() {
             = $'failed\nok' ] || { echo 'the run is not marked as failed'; return 1; }
 }
 
-# FUNCTION CODE FIRST STRIDE: lets call number FIRST of FUNCTION fail with CODE,
-# in the next run call number FIRST + STRIDE, and so on, until there are no more
-# calls.
+# FUNCTION CODE FIRST STRIDE: lets call number FIRST of FUNCTION return CODE in
+# a first run, call number FIRST + STRIDE in a second run, and so on, until the
+# run has no more such calls.
 fails() {
     local name="$1 fails with $2" k n=0
     for ((k = $3; ; k += $4)); do
@@ -166,10 +168,11 @@ fails cudaGraphLaunch 719 1 5
 fails cudaEventCreate 2 1 1
 ENTROPY_TRAIN_TUNING=$dir/choices
 fails cudaEventElapsedTime 700 1 17
-check 'choices are kept' grep -q '^[0-9 ]* 0$' "$dir/choices"
+check 'the choice of a candidate is stored in the file' grep -q '^[0-9 ]* 0$' "$dir/choices"
 ENTROPY_TRAIN_TUNING=off
 
-# verify must report the failed device instead of the numbers that are missing.
+# Checks that verify reports the failure of the device, and does not report the
+# values that are missing because of the failure.
 cases=(tests/trainer/cases/g1[0-2]*.safetensors)
 verify_tells() {
     FAKE_CUDA=$1 ENTROPY_TRAIN_CUDA=$fake "$train" verify --backend cuda \
@@ -184,10 +187,11 @@ check 'verify reports a device that fails at a launch' \
 
 # --- several ranks -----------------------------------------------------------
 
-# Builds ranks.cu with a fake NCCL that adds numbers in host memory.
+# Runs the real ranks.cu with a fake NCCL library that adds arrays in host
+# memory.
 check 'NCCL can be faked' "${cc[@]}" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 -fPIC \
     -shared -fvisibility=hidden -o "$dir/libnccl.so" tests/gpu/fake_nccl.c -lm
-ranks() { # FAULT: of both ranks; prints their codes and messages
+ranks() { # FAULT: runs two ranks with FAULT; prints their exit codes and messages
     local r pids=() codes=
     rm -f "$dir"/ranks.db*
     for r in 0 1; do
@@ -205,20 +209,20 @@ ranks() { # FAULT: of both ranks; prints their codes and messages
     echo "$codes$(cat "$dir"/err.*)"
 }
 same_text 'two ranks release all resources' '0 0 ' "$(ranks '')"
-same_text 'a step may wait for a while' '0 0 ' "$(ranks cudaStreamQuery=2:600)"
+same_text 'a rank waits until its step is complete' '0 0 ' "$(ranks cudaStreamQuery=2:600)"
 fail_together() { # FAULT
     local said
     said=$(ranks "$1")
     [[ $said == '3 3 entropy-train: '*'CUDA: '* && $said != *$'\n'* ]] || { echo "$said"; false; }
 }
 for fault in cudaGetDevice=1:2 cudaEventRecord=3:2 cudaStreamWaitEvent=2:2 cudaStreamQuery=2:719; do
-    check "two ranks: ${fault%=*} fails, and one line says so" fail_together $fault
+    check "two ranks: ${fault%=*} fails, and a single line reports the failure" fail_together $fault
 done
 
 # --- launches ----------------------------------------------------------------
 
-# Counts the launches of the first captured step, up to AdamW. The README of
-# hooks/trainer/cuda states these counts.
+# Counts the launches of the first captured step up to AdamW. The README of
+# hooks/trainer/cuda states these numbers.
 counts() { # LAYERS RECORD-EVERY: prints the numbers of kernels and products
     rm -f "$dir/log"
     (export FAKE_CUDA_LOG=$dir/log && run "$fake" cuda '' --precision bf16 --d-model 32 \
@@ -236,8 +240,8 @@ for n in 2 5; do
         "$((17 + 17 * n)) $((3 + 12 * n))" "$(counts $n 1)"
 done
 
-# From compute capability 9.0 on, a kernel may start early if the previous item
-# in the stream is also a kernel of the back-end.
+# From compute capability 9.0 on, a kernel may start early if the previous
+# operation in the stream is also a kernel of the back-end.
 overlaps() { # WANTED FAULT [VARIABLE=VALUE]
     rm -f "$dir/log"
     (export FAKE_CUDA_LOG=$dir/log ${3:+"$3"} && run "$fake" cuda "$2") &&
@@ -251,8 +255,9 @@ check 'kernels do not overlap before 9.0' overlaps 0 major=8
 check 'kernels do not overlap if switched off' \
     overlaps 0 '' ENTROPY_TRAIN_OVERLAP=off
 
-# Runs GPT-2 small with fewer layers. The fake runtime checks the grids, blocks
-# and shared memory of all kernels; the registers come from nvcc's report.
+# Runs GPT-2 small with fewer layers. The fake runtime checks the grid, the
+# block and the shared memory of each launch; the numbers of registers come
+# from nvcc's output.
 launches() {
     FAKE_CUDA_LOG=$dir/log ENTROPY_TRAIN_CUDA=$fake "$train" bench \
         --backend cuda --precision "$1" --pairs 5 --n-layer 2 --n-head 12 \
@@ -265,7 +270,7 @@ fit() {
             if (/Compiling entry function/) { split($0, quoted, "\047"); name = quoted[2] }
             if (match($0, /Used [0-9]+ registers/)) {
                 n = substr($0, RSTART + 5, RLENGTH - 15)
-                n = 8 * int((n + 7) / 8) # in units of allocation
+                n = 8 * int((n + 7) / 8) # rounded up to the unit of allocation
                 if (n > registers[name]) registers[name] = n
             }
             next
@@ -277,6 +282,6 @@ fit() {
     ' build/cuda/hooks/trainer/cuda/*.cu.log "$dir/log"
 }
 for precision in fp32 bf16; do
-    check "$precision: a device could take every launch" fit $precision
+    check "$precision: a device could accept every launch" fit $precision
 done
 finish

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks in nvcc's report that no kernel of the CUDA back-end spills registers
-# to the stack.
+# Checks in the compiler's output that no kernel of the CUDA back-end spills
+# registers to memory.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -15,7 +15,7 @@ ptxas info    : Function properties for _Z4sumsv
     40 bytes stack frame, 32 bytes spill stores, 28 bytes spill loads
 ptxas info    : Used 255 registers, used 1 barriers
 END
-output 'what nvcc said is read' '^sm_90 +255 +40 +32 +28  sums$' \
+output 'the output of nvcc is read' '^sm_90 +255 +40 +32 +28  sums$' \
     sh -c 'tests/gpu/spills.sh "$1" 2>/dev/null || true' sh "$dir/log"
 check 'a kernel that spills is found' \
     sh -c '! tests/gpu/spills.sh "$1"' sh "$dir/log"

@@ -1,6 +1,6 @@
-/* Tests that a whole training step in one call gives the same bits as separate
- * calls, on the CPU and on the CUDA back-end, where the step is one captured
- * sequence. */
+/* Tests that a complete training step in one call gives the same bits as
+ * separate calls, on the CPU and on the CUDA back-end, which captures such a
+ * step as a single sequence. */
 /* needs: nvcc */
 #include "hooks/trainer/model/measure.h"
 #include "tests/emulation/counts.h"
@@ -24,8 +24,8 @@ static const char *emulation(void)
 }
 
 /* Returns the table of the CUDA back-end, from the library that
- * ENTROPY_TRAIN_CUDA names or from the emulation; NULL without a library or
- * device. */
+ * ENTROPY_TRAIN_CUDA names, or else from the emulation. Returns NULL if there
+ * is no library or no device. */
 static const es_ops *cuda_ops(es_precision precision)
 {
     const es_ops *ops;
@@ -43,8 +43,8 @@ static const es_ops *cuda_ops(es_precision precision)
     return ops;
 }
 
-/* Returns the emulation's counts. Skips the test on a device, which does not
- * count. */
+/* Returns the emulation's counts. On a device, which does not count, skips the
+ * test. */
 static es_host_counts *counts(void)
 {
     if (!cuda_ops(ES_FP32))
@@ -52,7 +52,8 @@ static es_host_counts *counts(void)
     void *library = dlopen(getenv("ENTROPY_TRAIN_CUDA"), RTLD_NOW);
     assert_non_null(library);
     es_host_counts *found = dlsym(library, ES_HOST_COUNTS_NAME);
-    dlclose(library); /* the back-end keeps the library loaded */
+    dlclose(library); /* does not unload the library, because the back-end
+                       * still uses it */
     if (!found)
         es_skip("only the emulation counts");
     return found;
@@ -60,7 +61,8 @@ static es_host_counts *counts(void)
 
 /* --- a model in training -------------------------------------------------- */
 
-/* How a step is run: in one call, by separate calls, or without capture. */
+/* How a step is run: as one call with capture, as separate calls, or as one
+ * call without capture. */
 typedef enum taken { WHOLE, BY_CALLS, UNCAPTURED } taken;
 
 typedef struct training {
@@ -70,11 +72,14 @@ typedef struct training {
     es_train_config train;
     es_model_config config;
     int step, n_drawn;
-    int fails_at;   /* micro-batch whose draw fails; -1 for none */
-    int strange_at; /* micro-batch with an invalid token; -1 for none */
+    int fails_at;   /* number of the micro-batch whose draw fails; -1 for
+                     * none */
+    int strange_at; /* number of the micro-batch with an invalid token; -1
+                     * for none */
     int n_meanwhile;
-    const es_host_counts *at; /* NULL if the step is not counted */
-    long n_loads;             /* loads before the step */
+    const es_host_counts *at; /* the emulation's counts; NULL if the step is
+                               * not checked */
+    long n_loads;             /* number of loads before the step */
 } training;
 
 /* Arguments of a step. */
@@ -101,8 +106,8 @@ static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
     return ES_OK;
 }
 
-/* A callback of the step, called before the step's results have been read
- * back. */
+/* Callback that the step calls while the device is working. At this time, no
+ * results may have been read back. */
 static void meanwhile(void *user)
 {
     training *t = user;
@@ -200,9 +205,9 @@ static es_outcome take(training *t, const one_step *how)
     return out;
 }
 
-/* Evaluates, which copies the weights for products and changes nothing else.
- * With `trains`, also makes a training pass without an update, which applies
- * SNorm's power iteration. */
+/* Evaluates, which copies the weights for products and otherwise changes
+ * nothing. With `trains`, makes a training pass without an update instead,
+ * which also applies SNorm's power iteration. */
 static void evaluate(training *t, bool trains)
 {
     int32_t tokens[64], targets[64];
@@ -228,8 +233,8 @@ static void compare_arrays(training *a, training *b)
     for (size_t i = 0; i < es_model_n_arrays(a->model); i++) {
         const es_parameter p = es_model_parameter(a->model, i);
         const size_t n = p.n;
-        float *x = malloc(8 * n * sizeof *x); /* 4 arrays of training a, then 4
-                                               * of training b */
+        /* 4 arrays of a, then the same 4 arrays of b */
+        float *x = malloc(8 * n * sizeof *x);
         assert_non_null(x);
         for (int k = 0; k < 2; k++) {
             es_model *model = both[k]->model;
@@ -303,8 +308,9 @@ static void take_both(training *a, training *b, one_step how, taken other)
         compare_measures(a, b);
 }
 
-/* Changes everything that can vary between steps, and returns to a state in
- * which a step was captured. */
+/* Compares two models over steps in which everything changes that may change
+ * between steps. Also returns to a state for which a step has already been
+ * captured. */
 static void compare(const es_ops *ops, const char *arch, int n, taken other)
 {
     training a = open_training(ops, arch, WHOLE);
@@ -353,7 +359,8 @@ static void test_cuda_step__equals_separate_calls(void **state)
     compare(cuda_ops(ES_FP16), archs[0], 1, BY_CALLS);
 }
 
-/* A step that overflows must be skipped, also by the captured sequence. */
+/* A step that overflows must be skipped, even if it is replayed from a
+ * capture. */
 static void test_cuda_step__skips_an_overflow(void **state)
 {
     (void)state;
@@ -394,8 +401,8 @@ static void expect_counts(training *t, const one_step *how,
                  after.stores, after.loads);
 }
 
-/* Checks the emulation's counts: a step copies its input and parameters to the
- * device, runs one sequence, and reads its results back. */
+/* Checks the emulation's counts. A step must copy its tokens and arguments to
+ * the device, replay a single sequence, and read its results back. */
 static void check_counts(const char *arch, int n, bool measure)
 {
     static const es_host_counts steady = {
@@ -433,9 +440,10 @@ static void test_cuda_step__is_one_sequence(void **state)
     check_counts(archs[0], ES_MAX_UNROLLED, false);
 }
 
-/* There are sequences for the forward and backward pass of each micro-batch,
- * and for the update. Gradients are zeroed in two parts, before and after the
- * token matrix. */
+/* With more micro-batches than ES_MAX_UNROLLED, there are separate sequences
+ * for the forward and the backward pass of each micro-batch, and for the
+ * update. Two launches, which zero the gradients before and after the token
+ * matrix, are outside of the sequences. */
 static void test_cuda_step__many_batches_take_several_sequences(void **state)
 {
     enum { N = ES_MAX_UNROLLED + 1 };
@@ -453,8 +461,8 @@ static void test_cuda_step__many_batches_take_several_sequences(void **state)
 
 /* --- errors --------------------------------------------------------------- */
 
-/* A step whose micro-batch cannot be drawn must not count: the model continues
- * as if the step had not been requested. */
+/* A step whose micro-batch cannot be drawn must have no effect: the model
+ * continues as if the step had not been requested. */
 static void check_draws(const es_ops *ops)
 {
     training a = open_training(ops, archs[0], WHOLE);
@@ -497,9 +505,9 @@ static void test_cuda_step__forward_only(void **state)
     close_training(&t);
 }
 
-/* The device fails in the middle of a step that runs for the first time, is
- * captured, or is replayed. The failure must be reported at the end of this
- * step and of every later step, and no capture may stay open. */
+/* Lets the device fail in the middle of a step that runs for the first time, is
+ * being captured, or is replayed. The failure must be reported at the end of
+ * this step and of every later step, and no capture may remain open. */
 static void check_trouble(const char *fault, int n_good)
 {
     training t = open_training(cuda_ops(ES_FP32), archs[0], WHOLE);
@@ -529,7 +537,7 @@ static void check_trouble(const char *fault, int n_good)
 static void test_cuda_step__reports_its_failure(void **state)
 {
     (void)state;
-    counts(); /* skips the test if there is no emulation */
+    counts(); /* skips the test without the emulation */
     check_trouble("fail=60", 0);
     check_trouble("captured=60", 1);
     check_trouble("captured=1", 1);

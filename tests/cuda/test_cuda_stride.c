@@ -1,5 +1,6 @@
-/* Tests rows of logits whose stride exceeds their width, on the CUDA back-end:
- * the gap between rows must not be written and must not affect any result. */
+/* Tests rows of logits whose stride is larger than their width on the CUDA
+ * back-end. The gaps between rows must not be written and must not affect any
+ * result. */
 /* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"
@@ -7,13 +8,13 @@
 
 #include <math.h>
 
-/* Rows (n,width), `stride` elements apart. */
+/* Sizes of a matrix (n,width) whose rows are `stride` elements apart. */
 typedef struct rows {
     int n, width, stride;
 } rows;
 
-/* The stride that the back-end uses, a stride equal to the width, and a stride
- * that is not a multiple of 16 bytes. */
+/* The cases use the back-end's own stride, a stride that equals the width, and
+ * a stride that is not a multiple of 16 bytes. */
 static const rows all_rows[] = {
     {1, 1, 64}, {7, 5, 64}, {33, 48, 48}, {50, 131, 192}, {21, 130, 133},
 };
@@ -24,15 +25,16 @@ static const es_extents of_rows = {
 
 /* --- gaps between rows ---------------------------------------------------- */
 
-/* Returns the value for the gap after a row: alternately a value that would
- * spoil every sum, and a value that would be a row's largest. */
+/* Returns the value that fills the gap after a row: alternately NaN, which
+ * would spoil every sum, and 80, which would be the largest number of a row. */
 static float between(int row)
 {
     return row % 2 == 0 ? NAN : 80;
 }
 
-/* Puts values (n,width), or NaN if `values` is NULL, on the bench with filled
- * gaps. Rounds `values` to the stored numbers. */
+/* Puts a matrix (n,width) on the bench and fills its gaps. The matrix contains
+ * `values`, which are then replaced by the stored (rounded) numbers, or NaN if
+ * `values` is NULL. */
 static es_mem *put_rows(es_bench *bench, es_bench_role role, const rows *r,
                         float *values)
 {
@@ -50,8 +52,8 @@ static es_mem *put_rows(es_bench *bench, es_bench_role role, const rows *r,
     return memory;
 }
 
-/* Fails the test unless the rows have the expected values (n,width) and the
- * gaps are unchanged. */
+/* Fails the test unless the rows have the values `want` (n,width) and the gaps
+ * are unchanged. */
 static void expect_rows(es_bench *bench, const char *what, const es_mem *memory,
                         const rows *r, const double *want)
 {
@@ -90,7 +92,7 @@ typedef struct call {
     const es_mem *x, *y, *residual;
 } call;
 
-/* Draws weights (N_IN,width), in memory order, that all precisions represent
+/* Draws weights (N_IN,width), as they are stored, that all precisions represent
  * exactly. */
 static float *draw_weights(const es_bench *bench, const rows *r)
 {
@@ -118,9 +120,9 @@ static call call_of(es_bench *bench, const rows *r, const float *weights,
                   .n = r->n};
 }
 
-/* `kind` 0 computes y = x W, 1 adds b, 2 computes y = y + x W + b. The back-end
- * keeps no copy of the bias, so y is initialised with the bias in 16 bits; the
- * bias is small enough to be represented exactly. */
+/* Checks y = x W (`kind` = 0), y = x W + b (1), or y = y + x W + b (2). The
+ * back-end keeps no copy of the bias here, so it first stores the bias in y in
+ * 16 bits. The bias is small enough to be represented exactly. */
 static void check_linear_of(es_bench *bench, const rows *r, int kind,
                             bool transposed)
 {
@@ -241,7 +243,8 @@ static void check_loss(es_bench *bench, const rows *r, bool both)
         const float *row = x + i * r->width;
         want[i] = es_ref_cross_entropy(row, targets[i], r->width);
         for (int j = 0; j < r->width; j++) {
-            /* -log softmax of column j, computed from that of the target */
+            /* -ln softmax of column j, computed from the same value of the
+             * target column */
             const double of_j =
                 want[i] + (double)row[targets[i]] - (double)row[j];
             gradient[i * r->width + j] =

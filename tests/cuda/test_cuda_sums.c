@@ -11,8 +11,8 @@
 static const es_extents small = {
     .n_rows = 600, .width = 300, .n_ctx = 300, .n_head = 5, .head_width = 300};
 
-/* a single element, odd lengths, and more elements than all threads process in
- * one pass */
+/* The lengths include a single element, odd lengths, and more elements than all
+ * threads process in one pass. */
 static const size_t lengths[] = {1, 7, 33, 257, 1000, 70001};
 #define N_LENGTHS (sizeof lengths / sizeof *lengths)
 
@@ -46,8 +46,8 @@ static void test_cuda_sums__combine(void **state)
             check_combine_of(bench, lengths[i]);
 }
 
-/* Puts large and non-finite numbers into the gate, and a NaN into x. y is NaN
- * if x or the gate is NaN. */
+/* Puts large and non-finite numbers into the gate, and a NaN into x. The
+ * expected y is NaN if x or the gate is NaN. */
 static void fill_gates(float *gate, float *x, size_t n)
 {
     for (size_t i = 0; n > 33 && i < 7; i++)
@@ -73,7 +73,8 @@ static void check_gate_of(es_bench *bench, size_t n)
     es_bench_clear(bench);
 }
 
-/* If in_place is true, dx is dy. */
+/* Checks the gradients of the gate. If in_place is true, dx and dy are the same
+ * array. */
 static void check_gate_back_of(es_bench *bench, size_t n, bool in_place)
 {
     float *x = es_bench_draw(n, 2), *gate = es_bench_draw(n, 12);
@@ -108,7 +109,7 @@ static void test_cuda_sums__gate(void **state)
         }
 }
 
-/* Dropout must depend on the counter only, as on the CPU; tested with and
+/* Checks dropout, which must depend on the counter only, as on the CPU, with or
  * without a residual. */
 static void check_dropout_of(es_bench *bench, size_t n, bool has_residual)
 {
@@ -146,7 +147,8 @@ static void test_cuda_sums__dropout(void **state)
         }
 }
 
-/* If in_place is true, dx is dy. */
+/* Checks the gradients of y = beta x + f / alpha. If in_place is true, dx and
+ * dy are the same array. */
 static void check_combine_back_of(es_bench *bench, size_t n, bool in_place)
 {
     const float alpha = 1.75f, beta = -0.375f, dalpha = 3, dbeta = -2;
@@ -257,8 +259,8 @@ typedef struct regulariser {
     float scale;
 } regulariser;
 
-/* Returns the penalty of an entropy e and its derivative, as defined in
- * analyzer/README.md. */
+/* Returns the penalty of an entropy e, and writes the derivative to *slope, as
+ * analyzer/README.md defines both. */
 static double penalise(double *slope, double e, double theta,
                        const es_penalty *p)
 {
@@ -269,7 +271,7 @@ static double penalise(double *slope, double e, double theta,
     return counts ? deviation * deviation : 0;
 }
 
-/* Computes the expected values of one head. Returns the head's penalty. */
+/* Computes the expected gradients of one head. Returns the head's penalty. */
 static double penalise_head(double *dentropy, double *dtheta, const float *e,
                             double theta, double factor, const es_penalty *p)
 {
@@ -294,7 +296,8 @@ static double penalise_head(double *dentropy, double *dtheta, const float *e,
     return sum;
 }
 
-/* Omits the optional outputs, one at a time. */
+/* Checks the entropy penalty without the optional output number left_out: the
+ * loss (0), dentropy (1) or dtheta (2). */
 static void check_penalty_of(es_bench *bench, const es_penalty *shape,
                              bool scaled, int left_out)
 {
@@ -373,8 +376,9 @@ static void expect_number(const char *what, double got, double want)
         fail_msg("%s is %.12g, not %.12g", what, got, want);
 }
 
-/* Draws row statistics of which some, and all of head 1, are not finite.
- * Without `has_missing`, ES_ROW_MISSING is absent, as for softmax. */
+/* Draws row statistics. Some of the rows, and all rows of head 1, are not
+ * finite. Without has_missing, the statistic ES_ROW_MISSING is absent, as for
+ * softmax. */
 static void draw_rows(float *rows[ES_N_ROW_STATISTICS], size_t n, int n_head,
                       int n_ctx, bool has_missing)
 {
@@ -394,8 +398,8 @@ static void draw_rows(float *rows[ES_N_ROW_STATISTICS], size_t n, int n_head,
     }
 }
 
-/* Adds to earlier values of the heads, and expects the same results as on the
- * host. */
+/* Checks that the measurements are added to earlier values of the heads, and
+ * that the results are the same as on the host. */
 static void check_measure_of(es_bench *bench, int n_layer, int n_batch,
                              int n_head, int n_ctx, bool has_missing)
 {
@@ -409,14 +413,15 @@ static void check_measure_of(es_bench *bench, int n_layer, int n_batch,
     es_head_sums *want =
         (void *)es_bench_doubles(heads * sizeof *want / sizeof(double));
     draw_rows(rows, n, n_head, n_ctx, has_missing);
-    /* head 0 has no earlier values, as in a step's first micro-batch */
+    /* Head 0 has no earlier values, like all heads in the first micro-batch of
+     * a step. */
     for (int h = 0; h < n_layer * n_head; h++) {
         want[h] = es_head_sums_start();
         for (int i = 0; h > 0 && i < ES_N_HEAD_SERIES; i++)
             want[h].values[i] = h + i + 0.25;
     }
-    /* The array consists of words of 8 bytes, so that it is shifted by at least
-     * 8 bytes. */
+    /* The array is put on the bench as words of 8 bytes, so that the bench
+     * shifts it by a multiple of 8 bytes. */
     r.sums = es_bench_put(bench, ES_CHANGE, want, heads * sizeof *want / 8, 8);
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
         if (rows[k])
@@ -504,7 +509,8 @@ static void check_mean_of(es_bench *bench, size_t n)
     es_bench_clear(bench);
 }
 
-/* The square of a gradient may be too large for float32. */
+/* Checks the sum of squares of numbers that include `one`, whose square may be
+ * too large for float32. */
 static void check_squares_of(es_bench *bench, size_t n, float one)
 {
     float *x = es_bench_draw(n, 3);

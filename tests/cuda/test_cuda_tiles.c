@@ -1,4 +1,4 @@
-/* Checks the whole layout of the attention tiles, without a device. */
+/* Checks the layout of the attention tiles for all cases. Needs no device. */
 #include "hooks/trainer/cuda/attention_tiles.h"
 #include "tests/support/cmocka_all.h"
 
@@ -16,8 +16,8 @@ static const es_tile_owner owners[] = {ES_OWN_QUERIES, ES_OWN_KEYS};
 
 /* --- blocks --------------------------------------------------------------- */
 
-/* Every row of every head must belong to exactly one block, and the longest
- * blocks must come first. */
+/* Checks that every row of every head belongs to exactly one block, and that
+ * the blocks with the most work come first. */
 static void test_cuda_tiles__blocks_have_all_rows(void **state)
 {
     (void)state;
@@ -48,8 +48,9 @@ static void test_cuda_tiles__blocks_have_all_rows(void **state)
             }
 }
 
-/* A block must visit all positions that its rows see, in whole tiles from the
- * first position on, and no tile that none of its rows sees. */
+/* Checks that a block visits all positions that its rows see, in complete tiles
+ * from the range's first position on, and no tile that none of its rows
+ * sees. */
 static void check_others(int n_ctx, int n_own, int n_other, es_tile_owner owner)
 {
     for (int first = 0; first < n_ctx; first += n_own) {
@@ -77,7 +78,8 @@ static void test_cuda_tiles__blocks_visit_only_visible_rows(void **state)
                     check_others(contexts[n], sizes[i], sizes[j], owners[o]);
 }
 
-/* Query i sees key j <= i, whether the block owns queries or keys. */
+/* Checks the masks. Query i sees key j if j <= i, whether the block owns
+ * queries or keys. */
 static void test_cuda_tiles__masks(void **state)
 {
     (void)state;
@@ -105,8 +107,9 @@ static void test_cuda_tiles__masks(void **state)
 
 /* --- shared memory -------------------------------------------------------- */
 
-/* Every chunk must have a separate place. The same chunk of eight rows, and
- * eight chunks of one row (or all of them), must not share four banks. */
+/* Checks that each chunk is stored at a separate index. The same chunk of eight
+ * rows, and eight chunks of one row (or of two rows), must be in eight
+ * different groups of four banks. */
 static void check_chunks(int n_chunks)
 {
     int seen[64 * 16] = {0};
@@ -159,9 +162,9 @@ static void test_cuda_tiles__lanes_find_their_chunks(void **state)
 
 /* --- fragments ------------------------------------------------------------ */
 
-/* Computes the row and column of the tile whose element lane `lane` receives in
- * half `i` of ldmatrix x4, where lane l passes the address of row l % 8 of
- * matrix l / 8, as the manual describes. */
+/* Computes which element of the tile lane `lane` receives as half i of the
+ * registers that ldmatrix x4 loads, according to the manual: lane l passes the
+ * address of row l % 8 of matrix l / 8. Writes the element's row and column. */
 static void named(int *row, int *column, es_tile_spot spot(int), int lane,
                   int i, bool turned)
 {
@@ -182,8 +185,9 @@ static es_tile_spot right_spot(int lane)
     return es_tile_right_spot(lane);
 }
 
-/* Return the row and column of element i of the left operand (16,16), and of
- * the right operand (16,8), as the manual describes mma. */
+/* Return the row and column of element i of the left operand (16,16), and the
+ * row of element i of the right operand (16,8), as the manual describes them
+ * for mma. */
 static int left_row(int lane, int i)
 {
     return lane / 4 + i / 2 % 2 * 8;
@@ -216,7 +220,8 @@ static void test_cuda_tiles__operands(void **state)
         }
 }
 
-/* Two adjacent tiles of sums must form a left operand, register by register. */
+/* Checks that two adjacent blocks of sums form a left operand, register by
+ * register. */
 static void test_cuda_tiles__sums_become_an_operand(void **state)
 {
     (void)state;

@@ -13,14 +13,14 @@ static const es_extents small = {
 /* --- clipping ------------------------------------------------------------- */
 
 typedef struct clip_case {
-    double squares, loss; /* a loss of 0 means that no loss is passed */
+    double squares, loss; /* if loss is 0, clip is called without a loss */
     float loss_scale, max_norm;
     bool may_skip;
-    double grad_scale; /* the expected factor */
+    double grad_scale; /* expected value of grad_scale */
     float skips;
 } clip_case;
 
-/* `skipped` is the value of the control's `skips` before the call. */
+/* Checks clip. `skipped` is the value of `skips` before the call. */
 static void check_clip_of(es_bench *bench, const clip_case *of, float skipped)
 {
     const es_control before = {.lr = 1e-3f,
@@ -76,7 +76,8 @@ typedef struct updated {
     size_t n;
 } updated;
 
-/* Takes one step of AdamW with decoupled weight decay. */
+/* Makes one step of AdamW with decoupled weight decay for a single
+ * parameter. */
 static void step(double *param, double *m, double *v, double grad,
                  const es_adamw *how, const es_control *c)
 {
@@ -136,8 +137,8 @@ static void test_cuda_update__adamw(void **state)
 
 /* --- normalised weights --------------------------------------------------- */
 
-/* odd sizes, a single row, a single column, and more elements than the threads
- * of a block */
+/* The sizes include odd sizes, a single row, a single column, and more elements
+ * than a block has threads. */
 static const int sizes[][2] = {{1, 1},  {7, 5},    {1, 19},   {19, 1},
                                {33, 2}, {50, 100}, {300, 17}, {5, 1300}};
 #define N_SIZES (sizeof sizes / sizeof *sizes)
@@ -147,8 +148,8 @@ static int whole(const es_columns *c)
     return c->n_in * c->stride;
 }
 
-/* Returns the index of element i of a matrix (in,n) in the array with
- * stride. */
+/* Returns the index in the array, whose rows are `stride` apart, of element i
+ * of the matrix (in,n) of selected columns. */
 static int place(const es_columns *c, int i)
 {
     return i / c->n * c->stride + c->first + i % c->n;
@@ -162,8 +163,8 @@ static double *cut(const float *from, const es_columns *c)
     return out;
 }
 
-/* Expects the columns to have the wanted values (poison if `want` is NULL), and
- * all other columns to be unchanged. */
+/* Expects the selected columns to have the values `want`, and all other columns
+ * to be unchanged: to have the values `before`, or NaN if `before` is NULL. */
 static void expect_columns(es_bench *bench, const char *what,
                            const es_mem *memory, const double *want,
                            const float *before, const es_columns *c)
@@ -177,8 +178,8 @@ static void expect_columns(es_bench *bench, const char *what,
     es_bench_expect(bench, what, got, all, (size_t)whole(c), false);
 }
 
-/* What is wrong with the matrix: nothing, a NaN in a column, only zeros in a
- * column, or only zeros everywhere. */
+/* Faults of a matrix: none, a NaN in one column, only zeros in one column, or
+ * only zeros. */
 typedef enum fault { SOUND, HAS_NAN, HAS_ZEROS, ALL_ZEROS } fault;
 
 static float *draw_matrix(const es_columns *c, fault how)
@@ -210,7 +211,8 @@ static void check_weight_norm_of(es_bench *bench, const es_columns *c,
     es_bench_clear(bench);
 }
 
-/* Adds to dv and dg according to the definition in ops.h. */
+/* Adds the gradients of v and g to dv and dg, according to the definition in
+ * ops.h. */
 static void weight_norm_back(double *dv, double *dg, const double *dw,
                              const double *v, const double *g, int n_in, int n)
 {
@@ -252,8 +254,9 @@ static void check_weight_norm_back_of(es_bench *bench, const es_columns *c,
     es_bench_clear(bench);
 }
 
-/* Tests columns with three other columns before and two after them, or columns
- * in whole packs. */
+/* Runs `check` for several sizes. Three columns precede the selected columns
+ * and two follow, or the selected columns begin and end at multiples of a
+ * pack. */
 static void each_size(es_bench *bench,
                       void (*check)(es_bench *bench, const es_columns *c,
                                     fault how))
@@ -317,8 +320,8 @@ static void check_spectral_norm_of(es_bench *bench, const es_columns *c,
         check_iterations(bench, c, how, n_iterations);
 }
 
-/* Adds to dm according to the definition in ops.h, for the given columns
- * only. */
+/* Adds the gradient of m to dm, according to the definition in ops.h, for the
+ * selected columns only. */
 static void spectral_norm_back(double *dm, const double *dw, const double *w,
                                double sigma, const float *u, const float *v,
                                const es_columns *c)

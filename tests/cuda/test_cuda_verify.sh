@@ -8,9 +8,9 @@ set -uo pipefail
 plan_dir
 
 train=$BUILD/entropy-train
-# The cases of families that the back-end supports, without g02_ereg_sm_t_gate,
-# whose gradient of a temperature exceeds the tolerance of fp16 by a factor of
-# 2.7.
+# All cases of families that the back-end supports, except g02_ereg_sm_t_gate:
+# in fp16, the gradient of one of its temperatures exceeds the tolerance by a
+# factor of 2.7.
 cases=(tests/trainer/cases/{g01,g02_sm,g0[3-9],g[12],p01_sm,p02_sm,p03_ereg}*.safetensors)
 all=${#cases[@]}
 
@@ -42,16 +42,16 @@ trains() { # NAME LIBRARY
     for arch in SM+LN+G 'EReg(SM(t)+ScFuFFNi1)' 'SM+R+SNorm(QK)+WNorm(FFN)' \
         'SM(t,clip 1e-3,gate)+LN+G'; do
         want=$(final_loss "$2" "$arch" --backend cpu)
-        check "$1: $arch learns the same as on the CPU" [ -n "$want" -a \
+        check "$1: $arch has the same loss as on the CPU" [ -n "$want" -a \
             "$(final_loss "$2" "$arch" --backend cuda)" = "$want" ]
     done
     local ranges='--range-attn 0.02 --range-act 0.01 --range-norm 0.01'
     want=$(final_loss "$2" 'PSM(4)+LN+G' --backend cpu $ranges)
-    check "$1: range losses equal those of the CPU" [ -n "$want" -a \
+    check "$1: range losses are the same as on the CPU" [ -n "$want" -a \
         "$(final_loss "$2" 'PSM(4)+LN+G' --backend cuda $ranges)" = "$want" -a \
         "$(final_loss "$2" 'PSM(4)+LN+G' --backend cpu)" != "$want" ]
     want=$(final_loss "$2" SM+LN+ScFFN --backend cpu --dropout 0.2)
-    check "$1: dropout drops the same as on the CPU" [ -n "$want" -a \
+    check "$1: dropout gives the same loss as on the CPU" [ -n "$want" -a \
         "$(final_loss "$2" SM+LN+ScFFN --backend cuda --dropout 0.2)" = "$want" ]
     output "$1: fp16 trains" '^SM.LN.G finished after 6 steps, loss [0-9]' \
         by "$2" "$train" --arch SM+LN+G --data "$dir/corpus.tok" --no-record \
@@ -63,8 +63,8 @@ emulated=$BUILD/tests/libentropytrain_cuda_host.so
 library=$BUILD/libentropytrain_cuda.so
 own_corpus "$dir/corpus.tok" || exit 1
 
-# The order of threads must not change any bit (tested by test_cuda_attention
-# and cuda_bench.h), so each precision uses a different order.
+# Each precision uses a different order of threads. The order must not change
+# any bit, which test_cuda_attention and cuda_bench.h check.
 verifies 'emulation' "$emulated"
 verifies 'emulation, bf16' "$emulated" --precision bf16
 trains 'emulation' "$emulated"
@@ -76,7 +76,7 @@ export ENTROPY_TRAIN_EMULATION=bare # products without bias and GELU
 verifies 'emulation, bare, bf16' "$emulated" --precision bf16
 unset ENTROPY_TRAIN_EMULATION
 
-output 'auto: the CPU without a device' '^1 passed, 0 failed$' \
+output 'auto uses the CPU if there is no device' '^1 passed, 0 failed$' \
     by "$library" env CUDA_VISIBLE_DEVICES= "$train" verify --backend auto "${cases[0]}"
 if [ -e /dev/nvidiactl ]; then
     verifies 'device' "$library"

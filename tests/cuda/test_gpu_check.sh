@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests `make gpu-check` without a GPU: runs both of its calls from a bundle, as
-# on another machine, with the emulation as the device and Triton's interpreter.
-# The measured times are meaningless.
+# Tests `make gpu-check` without a GPU. Runs both of its calls from a bundle,
+# as on another machine, with the emulation as the device and Triton's
+# interpreter. The measured times have no meaning.
 # needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
@@ -29,7 +29,8 @@ ncu_says() { # NAME UNIT VALUE...: prints ncu's CSV
 
 # --- a bundle -----------------------------------------------------------------------
 
-# The emulation replaces the device; all other files are the real ones.
+# The emulation replaces the device's libraries; all other files of the bundle
+# are real.
 built=$dir/built
 mkdir -p "$built/tests"
 cp "$BUILD"/entropy-{train,recorder,scan,corpus} "$BUILD/gpu-bench-attention" \
@@ -38,7 +39,8 @@ cp "$emulation" "$built/libentropytrain_cuda.so"
 cp "$BUILD"/tests/test_cuda_{index,stride} "$emulation" "$built/tests"
 "$BUILD/entropy-corpus" -q -o "$built/corpus.tok" --ids=- --vocab 50 < <(
     for i in {1..4000}; do echo $((i * i % 47)); done)
-# Creates wheels as if from a registry, and the CPU's losses of a tiny model.
+# Creates fake wheels, like those of a package registry, and the CPU's losses
+# for a tiny model.
 mkdir -p "$dir/wheel/cffi" "$dir/wheels"
 echo 'MADE_FOR = "tests"' >"$dir/wheel/cffi/__init__.py"
 (cd "$dir/wheel" && python3 -m zipfile -c "$dir/wheels/cffi-2-py3-none-any.whl" cffi/)
@@ -59,10 +61,10 @@ check 'a bundle that is too large is refused' says 'too large' 1 \
 
 # --- gpu-check from the bundle --------------------------------------------------------
 
-# Simulates a machine without PyTorch: with a driver program that names a card
-# without using it, a profiler that has recorded a step, a sanitizer that
-# reports the requested findings, and an NCCL library that adds numbers in host
-# memory.
+# Creates fake programs for a machine without PyTorch: a driver program
+# (nvidia-smi) that names a card which is not used, a profiler that prints a
+# recorded step, a sanitizer that reports the requested findings, and an NCCL
+# library that adds arrays in host memory.
 mkdir "$dir/bin"
 printf '#!/bin/sh\necho "no module; $LD_LIBRARY_PATH; $PYTHONPATH" >&2; exit 1\n' >"$dir/bin/python3"
 printf '#!/bin/sh\necho "NVIDIA H200"\n' >"$dir/bin/nvidia-smi"
@@ -92,12 +94,12 @@ there=(PATH="$dir/bin:$PATH" PREBUILT=1 BUILD="$dir/bundle" OUT="$out" TMPDIR="$
 gpu_check() { # VARIABLE=VALUE...
     env "${there[@]}" "$@" bash tests/gpu/check.sh
 }
-members() { # SESSION: prints its processes
+members() { # SESSION: prints the processes of the session
     cat /proc/[0-9]*/stat 2>/dev/null |
         awk -v session="$1" '{ pid = $1; sub(/.*\) /, "") }
             $4 == session && $1 != "Z" { print pid }'
 }
-just() { # FILE...: exactly these files are in TABLES and in OUT
+just() { # FILE...: succeeds if exactly these files are in TABLES and in OUT
     [ "$(cd "$tables" && ls | tr '\n' ' ')" = "$* " ] ||
         { ls "$tables"; return 1; }
     [ "$(ls "$out" | tr '\n' ' ')" = 'gpu.tar.gz summary.md ' ] &&
@@ -107,12 +109,13 @@ just() { # FILE...: exactly these files are in TABLES and in OUT
 }
 anew() { rm -rf "$tables" "$out"; }
 
-# If PYTHON names a Python with PyTorch, only the part with PyTorch is tested.
-# ENTROPY_BENCH_WATCH='gpt2:eager llama:compile' runs more jobs of watch.
+# If PYTHON names a Python with PyTorch, only the stages that use PyTorch are
+# tested. ENTROPY_BENCH_WATCH, for example 'gpt2:eager llama:compile', selects
+# further jobs of the stage watch.
 with_python=${PYTHON:+$(dirname "$PYTHON"):}$PATH
 if PATH=$with_python python3 -c 'from importlib.util import find_spec as find
 exit(not (find("torch") and find("transformers")))'; then
-    with_torch() { # uses its cffi, not the bundle's stand-in
+    with_torch() { # uses the cffi of this Python, not the fake cffi of the bundle
         anew
         says 'not judged, no GPU' 1 gpu_check PATH="$with_python" \
             STAGES='statistics watch flash' ENTROPY_BENCH_DEVICE=cpu \
@@ -154,7 +157,7 @@ check 'results need a folder with returned tables' \
     says 'no gpu.tar.gz' 3 env TABLES="$dir" OUT="$dir" samples/gpu-results.sh
 check 'without a device gpu-check passes no stage' no_device
 
-# --- attention by itself ----------------------------------------------------------
+# --- attention without a model ----------------------------------------------------------
 
 by_turns() { # PRECISION
     says ' ' 0 env ENTROPY_TRAIN_CUDA="$emulation" ENTROPY_BENCH_ROUNDS=1 \
@@ -162,16 +165,16 @@ by_turns() { # PRECISION
         grep -qE '^([0-9]+\.[0-9]{5} ?){11}$' "$dir/said"
 }
 for precision in fp32 bf16 fp16; do
-    check "attention by itself, $precision, on the emulation" by_turns "$precision"
+    check "attention without a model, $precision, is measured" by_turns "$precision"
 done
 check 'an unknown precision is refused' \
-    says "no precision 'fp8'" 2 "$BUILD/gpu-bench-attention" fp8 1 1 1 16
+    says "unknown precision 'fp8'" 2 "$BUILD/gpu-bench-attention" fp8 1 1 1 16
 check 'the name of the device is printed' says 'host emulation' 0 \
     env ENTROPY_TRAIN_CUDA="$emulation" "$BUILD/gpu-bench-attention" device
 
 # --- tools' output -----------------------------------------------------------------
 
-stage_of() { # FUNCTION: of stages.sh, on standard input
+stage_of() { # FUNCTION: calls FUNCTION of stages.sh, which reads standard input
     BUILD=$BUILD TABLES=$dir bash -c '. tests/gpu/stages.sh; "$1"' bash "$1"
 }
 same_text 'the table shows the error nearest to its tolerance' \
@@ -195,9 +198,9 @@ same_text 'the table of kernels covers whole steps only' \
     adamw_kernel us 600 adamw_kernel us 100 embed_kernel ns 14000 embed_kernel us 14 \
     adamw_kernel ms 0.7 rows_kernel ns 9 | stage_of kernel_table)"
 no_step() { ! ncu_says rows_kernel ns 9 | stage_of kernel_table; }
-check 'without a whole step no table is printed' no_step
+check 'without a complete step no table is printed' no_step
 
-# If no time is left, no stage may begin.
+# Checks that no stage begins if no time is left.
 first='versions statistics verify watch attention step flash training'
 rest='compile ranks kernels counters eager sanitize'
 budget() { # CALL WANT
@@ -207,7 +210,7 @@ budget() { # CALL WANT
         [ "$(sed -n 's/^== \(.*\): no time left.*/\1/p' "$dir/said" |
             tr '\n' ' ')" = "$2 " ]
 }
-check 'without time left no stage begins, and the missing ones are listed' budget 1 "$first"
+check 'without time left no stage begins, and the missing stages are listed' budget 1 "$first"
 check 'the second call also runs the remaining stages' budget 2 "$first $rest"
 check 'a third call is refused' says 'CALL must be 1 or 2' 2 gpu_check CALL=3
 check 'an unknown stage is refused' says 'nonsense: no such stage' 1 \
@@ -221,9 +224,9 @@ unwritable() {
 }
 check 'an OUT that cannot be written is reported first' unwritable
 
-# --- a rehearsal of both calls ----------------------------------------------------------
+# --- both calls ----------------------------------------------------------
 
-# Without PyTorch, stages that need it must fail, and Python must not load the
+# Without PyTorch, the stages that need it must fail. Python must not load the
 # bundle's libraries.
 call_1() {
     anew
@@ -240,7 +243,7 @@ check 'the programs name their commit' \
 check 'losses are compared with those of the CPU' \
     [ "$(grep -cE '^required: 20 losses in (fp32|bf16), as on the CPU .*: holds$' \
         "$tables/training.md")" = 2 ]
-call_2() { # OUT has been emptied
+call_2() { # also checks that OUT may have been removed
     rm -rf "$out"
     touch -d '1 hour ago' "$tables/verify.md"
     says 'verify: done before' 1 gpu_check CALL=2 &&
@@ -257,10 +260,10 @@ ranks() {
         [ "$(grep -c ': holds$' "$tables/ranks.md")" = 2 ] &&
         grep -q '^| nccl-alone | 1 | 0 | [1-9]' "$tables/ranks.md"
 }
-check 'ranks: one with NCCL, and two that share the device' ranks
+check 'the stage ranks runs one rank with NCCL, and two ranks on one device' ranks
 check 'each array is listed with its error and tolerance' \
     [ "$(grep -cE '^\| dx, (bf16|fp16|fp32) \|( [0-9.e-]+ \|){3}' "$tables/verify.md")" = 3 ]
-by_make() { # passes PREBUILT on
+by_make() { # checks that make passes PREBUILT on to check.sh
     says 'verify: done before' 2 env "${there[@]}" make -s gpu-check \
         PREBUILT=1 BUILD="$dir/bundle" OUT="$out" STAGES=verify
 }
@@ -271,7 +274,7 @@ check 'an unused card is not named' \
     [ -z "$(grep -rE 'NVIDIA|H200' "$tables")" ]
 check 'tolerances are stated for each precision' \
     [ "$(grep -c 'an array passes within' "$tables/verify.md")" = 4 ]
-check 'the run is complete' says finished 0 "$dir/bundle/entropy-scan" \
+check 'the training run is complete' says finished 0 "$dir/bundle/entropy-scan" \
     "$tables/training.db" --json
 check 'tables of the emulation do not become results' says 'these tables are from the emulation' 3 \
     env OUT="$out" TABLES="$dir/back" RESULTS="$dir/results" \
@@ -291,7 +294,7 @@ no_sum() {
         just ranks-failed.md summary.md &&
         grep -q 'with NCCL, .*: fails$' "$tables/ranks-failed.md"
 }
-check 'ranks: a sum that NCCL refuses is a failure' no_sum
+check 'the stage ranks fails if NCCL refuses a sum' no_sum
 faulty() {
     anew
     says 'copies in' 1 gpu_check CALL=2 STAGES=sanitize FINDS=3 &&
@@ -299,10 +302,10 @@ faulty() {
         grep -qF '3 errors' "$tables/sanitize-failed.md" &&
         grep -qF -- '- sanitize: failed' "$dir/said"
 }
-check 'a stage that fails keeps its table' faulty
+check 'the table of a stage that fails is kept' faulty
 
-# If the check is interrupted, as at the end of the machine's time, no process
-# may remain.
+# If the check is interrupted, for example because the machine's time is over,
+# no process of the check may remain.
 begin() { # STAGE VARIABLE=VALUE...: starts $session, and waits until the stage has begun
     anew
     setsid env "${there[@]}" STAGES="$@" bash tests/gpu/check.sh \
@@ -334,8 +337,8 @@ terminated() {
 }
 check 'a terminated verify copies its tables and runs again' terminated
 
-# Errors must be found: a case with wrong values, a test that did not run on a
-# device, a sanitizer without a summary.
+# Checks that errors are found: a case with wrong values, a test that did not
+# run on a device, and a sanitizer that prints no summary.
 off() {
     anew
     LC_ALL=C sed 's|out/loss|out/====|; s|out/ereg|out/loss|; s|out/====|out/ereg|' \
@@ -346,7 +349,7 @@ off() {
         [ "$(grep -c '^off.safetensors: .*: fail$' "$tables/verify-failed.md")" = 8 ]
 }
 check 'a case with wrong values fails verify, also in the second run' off
-fake() { # OUTPUT OF ITS TEST
+fake() { # SCRIPT: creates the test test_cuda_fake, which runs SCRIPT
     printf '#!/bin/sh\n%s\n' "$1" >"$dir/bundle/tests/test_cuda_fake"
     chmod +x "$dir/bundle/tests/test_cuda_fake"
     anew
@@ -378,8 +381,7 @@ slow() {
         HANGS=1 STAGE_MAX=3 PROGRAMS=none && just sanitize-failed.md summary.md verify.md
 }
 check 'a hanging stage ends at its time limit' slow
-# The library of products is in an unusual folder, and is a link to the
-# emulation.
+# Puts cuBLASLt into an unusual folder. The library is a link to the emulation.
 mkdir "$dir/cublas" "$dir/apart"
 cp -r "$dir"/bundle/{lib,entropy-train,gpu-bench-attention} "$dir/apart"
 cp "$emulation" "$dir/apart/lib/libemulation.so"
@@ -394,7 +396,7 @@ found() {
     says 'host emulation' 1 gpu_check BUILD="$dir/apart" STAGES=none \
         CUBLAS_FOLDER="$dir/cublas" && just summary.md
 }
-check 'the library of products is searched for' found
+check 'cuBLASLt is found in an unusual folder' found
 missing_library() {
     says 'name its folder' 1 gpu_check BUILD="$dir/apart" STAGES=none \
         CUBLAS_FOLDER="$dir/bin" && [ "$(wc -l <"$dir/said")" = 1 ] &&
@@ -420,12 +422,12 @@ required() { # VERDICT CODE
         [ "$(grep -c passed "$dir/said")" = "$(wc -w <<<"$first")" ]
 }
 check 'requirements are met, and a stretch goal has no verdict' required holds 0
-check 'a failed requirement is shown with the others' required fails 1
+check 'a failed requirement is listed with the others' required fails 1
 missing() {
     required holds 0 && rm "$tables/verify.md" &&
         says '- verify: not done' 1 gpu_check STAGES=step
 }
-check 'a missing stage is a failure' missing
+check 'the check fails if a stage is missing' missing
 
 # --- results --------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-/* Emulates cp.async: copied data arrive only when the thread waits for them. */
+/* Emulates asynchronous copies (cp.async): the copied data only arrive when the
+ * thread waits for them. */
 #include "hooks/trainer/cuda/mma.h"
 #include "tests/emulation/host.h"
 
@@ -10,9 +11,9 @@ typedef struct copy {
     int group;
 } copy;
 
-/* A thread's copies that are not yet complete, in order. */
+/* A thread's pending copies, in the order of their start. */
 typedef struct queue {
-    int n, group; /* waiting copies; number of the group being filled */
+    int n, group; /* number of pending copies, and the current group */
     copy copies[MAX_COPIES];
 } queue;
 
@@ -30,11 +31,12 @@ void es_host_copy(void *shared, const void *from)
     es_host_check_shared("copies to an address outside shared memory", shared,
                          COPY_BYTES);
     if (((uintptr_t)shared | (uintptr_t)from) % COPY_BYTES != 0)
-        es_host_abort("copies 16 bytes that are not aligned");
+        es_host_abort("copies from or to an address that is not aligned");
     if (q->n == MAX_COPIES)
         es_host_abort("never waits for its copies");
-    /* The device may write at any time from now on, so the earlier contents are
-     * overwritten with NaN. */
+    /* A device may write the copied data at any time from now on. To reveal
+     * reads that come too early, the earlier contents are overwritten with
+     * NaN. */
     memset(shared, 0xff, COPY_BYTES);
     q->copies[q->n++] = {shared, from, q->group};
 }

@@ -1,4 +1,4 @@
-/** Counts the work of the emulation, for tests. */
+/** Declares counts of the emulation's operations, which tests read. */
 #ifndef ES_CUDA_HOST_COUNTS_H
 #define ES_CUDA_HOST_COUNTS_H
 
@@ -8,10 +8,11 @@ typedef struct es_host_counts {
     long replays;  /* replayed sequences */
     long loose;    /* launches outside of captured sequences */
     long stores, loads;
-    long again; /* launches that recomputed flagged rows (attention.h) */
+    long again; /* launches of exact kernels that recomputed flagged rows */
 } es_host_counts;
 
-/** The name of the symbol under which the library exports the counts. */
+/** Name of the symbol under which the emulation's library exports the
+ *  counts. */
 #define ES_HOST_COUNTS_NAME "es_host_counted"
 
 #endif

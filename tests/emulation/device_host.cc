@@ -1,5 +1,5 @@
-/* Emulates the device on the host in place of device.cu: memory, captured
- * graphs and injected faults (ENTROPY_TRAIN_EMULATION). */
+/* Implements device.h on the host, in place of device.cu: memory, captured
+ * graphs, and faults that ENTROPY_TRAIN_EMULATION injects. */
 #include "hooks/trainer/cuda/kernel.h"
 #include "tests/emulation/host.h"
 
@@ -9,7 +9,8 @@
 
 enum { MAX_SEQUENCES = 64 };
 
-/* Captured work; a graph is a list of such items, in order. */
+/* A captured operation. A graph is a list of operations, in the order in which
+ * they were captured. */
 typedef struct captured {
     struct captured *next;
     void (*work)(es_device *device, const void *argument);
@@ -26,8 +27,9 @@ struct es_device {
     size_t reserved;
     long n_launches, n_captured, n_copies, n_reserved;
     char trouble[200];
-    void *places[2]; /* memory of es_device_fetch; NULL if nothing was copied */
-    const char *unnoticed; /* failure that no wait has reported yet */
+    void *places[2];       /* results of es_device_fetch; NULL if nothing was
+                            * copied */
+    const char *unnoticed; /* failure that the next wait reports, or NULL */
     bool captures;
     graph capturing, graphs[MAX_SEQUENCES];
 };
@@ -129,8 +131,8 @@ es_status es_device_reserve(es_device *device, void **out, size_t bytes)
     expect_no_capture(device, "a reserve");
     *out = NULL;
     const bool refused = ++device->n_reserved == device->faults.reserve;
-    /* Reserves exactly the requested size, so that a sanitizer finds accesses
-     * beyond the end. */
+    /* Reserves exactly the requested size, so that sanitizers find accesses
+     * beyond the end of the memory. */
     if (refused || bytes > left || posix_memalign(out, 256, bytes) != 0)
         return es_fail(ES_ENOMEM,
                        "host emulation: out of memory: %zu MiB wanted, "
@@ -152,14 +154,15 @@ void es_device_release(es_device *device, void *memory)
 /* --- injected faults -------------------------------------------------------
  */
 
-/* Returns true if the device no longer works. */
+/* Returns true if the device has failed, even if the failure has not been
+ * reported yet. */
 static bool is_over(const es_device *device)
 {
     return device->trouble[0] || device->unnoticed;
 }
 
-/* Returns true if the n-th launch or copy is the one (`faulty`) that is to
- * fail. */
+/* Lets launch or copy number n fail if n equals `faulty`. Returns true in this
+ * case. */
 static bool fails(es_device *device, const char *what, long n, long faulty)
 {
     if (n != faulty)
@@ -171,14 +174,15 @@ static bool fails(es_device *device, const char *what, long n, long faulty)
     return true;
 }
 
-/* A wait reports a failure that no earlier call has reported. */
+/* Reports a failure that has not been reported yet. Called by each wait. */
 static void notice(es_device *device)
 {
     if (device->unnoticed)
         es_device_trouble(device, device->unnoticed, 719);
 }
 
-/* Returns true if the device still performs copies. Counts the copy. */
+/* Counts a copy. Returns true if the copy must be performed, which is not the
+ * case after a failure. */
 static bool can_copy(es_device *device)
 {
     return !is_over(device) && !fails(device, "a copy that was meant to fail",
@@ -242,7 +246,7 @@ const void *es_device_fetched(es_device *device, int place)
 
 /* --- work ----------------------------------------------------------------- */
 
-/* Adds work to the graph that is being captured. */
+/* Adds an operation to the graph that is being captured. */
 static bool capture(es_device *device,
                     void (*work)(es_device *device, const void *argument),
                     const void *argument, size_t bytes)

@@ -1,6 +1,6 @@
-/* Implements fibers for the emulation of a device: the threads of a block run
- * on separate stacks, one at a time, and a barrier switches to the next fiber.
- * Supports address sanitizers. */
+/* Implements the fibers on which the emulated threads of a block run. Each
+ * fiber has a separate stack; one fiber runs at a time, until it switches back
+ * to the scheduler. Reports switches to address sanitizers. */
 #include "tests/emulation/fiber.h"
 
 #include <stdint.h>
@@ -29,12 +29,12 @@ enum { MAX_FIBERS = 1024, STACK_BYTES = 128 << 10, GUARD_BYTES = 4096 };
 struct es_fiber {
     char *stack;
 #ifdef __x86_64__
-    void *registers; /* stack pointer while the fiber does not run */
+    void *registers; /* stack pointer of the fiber while it is not running */
 #else
     ucontext_t registers;
 #endif
     void (*main)(void);
-    void *shadow; /* the sanitizer's data about the fiber */
+    void *shadow; /* data that the sanitizer stores for the fiber */
 };
 
 static es_fiber fibers[MAX_FIBERS];
@@ -44,8 +44,8 @@ static es_fiber scheduler;
 
 #ifdef __x86_64__
 
-/* Pushes the callee-saved registers, saves the stack pointer in *from, and
- * continues on the stack `to`. */
+/* Pushes the callee-saved registers on the current stack, saves the stack
+ * pointer in *from, and continues on the stack whose pointer is `to`. */
 extern "C" void es_fiber_swap(void **from, void *to);
 __asm__(".text\n"
         ".hidden es_fiber_swap\n"
@@ -74,12 +74,12 @@ static void swap(es_fiber *from, es_fiber *to)
     es_fiber_swap(&from->registers, to->registers);
 }
 
-/* Prepares the fiber's stack as if `main` had been called and had pushed its
- * registers. */
+/* Prepares the fiber's stack so that the first switch to the fiber calls
+ * `main`. */
 static void prepare(es_fiber *fiber, void (*main)(void))
 {
     void **top = (void **)(void *)(fiber->stack + STACK_BYTES) - 1;
-    *top-- = NULL; /* return address of main */
+    *top-- = NULL; /* return address of main, which never returns */
     *top = (void *)main;
     for (int i = 0; i < 6; i++)
         *--top = NULL;
@@ -114,7 +114,7 @@ static void before_switch(es_fiber *from, const es_fiber *to)
                                    STACK_BYTES);
 }
 
-/* Stack of the scheduler, which only the sanitizer can determine. */
+/* Stack of the scheduler, which the sanitizer reports at the first switch. */
 static const void *scheduler_stack;
 static size_t scheduler_bytes;
 
@@ -173,13 +173,13 @@ es_fiber *es_fiber_at(int index)
 
 static es_fiber *started;
 
-/* The first function that runs on a fiber's stack. */
+/* First function on the stack of a fiber. Calls the fiber's `main`. */
 static void begin(void)
 {
     es_fiber *self = started;
     after_switch(self);
     self->main();
-    abort(); /* never reached, since main ends in es_fiber_leave */
+    abort(); /* not reached, since main calls es_fiber_leave at its end */
 }
 
 void es_fiber_start(es_fiber *fiber, void (*main)(void))

@@ -1,5 +1,6 @@
-/* Computes matrix products in plain loops, with inputs rounded as on the
- * device, and with f32 sums in the order of k. */
+/* Implements gemm.h on the host: computes matrix products with plain loops.
+ * Inputs are rounded as on a device, and sums are computed in f32 in the order
+ * of k. */
 #include "hooks/trainer/cuda/gemm.h"
 #include "hooks/trainer/cuda/kernel.h"
 #include "tests/emulation/host.h"
@@ -7,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* Rounds to the nearest number with 10 bits of mantissa; ties away from
+/* Rounds x to 10 bits of mantissa, to the nearest number with ties away from
  * zero. */
 static float round_tf32(float x)
 {
@@ -15,7 +16,7 @@ static float round_tf32(float x)
     return isfinite(x) ? es_host_bits<float>((bits + 0x1000u) & ~0x1fffu) : x;
 }
 
-/* Returns element `at` of an input, rounded to its type. */
+/* Returns element `at` of an operand as f32, rounded to the operand's type. */
 static float input(const void *from, size_t at, es_gemm_type type)
 {
     if (type == ES_GEMM_BF16 || type == ES_GEMM_FP16)
@@ -24,7 +25,7 @@ static float input(const void *from, size_t at, es_gemm_type type)
     return type == ES_GEMM_TF32 ? round_tf32(x) : x;
 }
 
-/* Returns a dense copy (rows,columns) of a matrix, which may be stored
+/* Returns a copy (rows,columns) of a matrix, without gaps and not
  * transposed. */
 static float *densify(const void *from, int rows, int columns, int stride,
                       bool transposed, es_gemm_type type)
@@ -48,7 +49,7 @@ static bool is_narrow(const es_gemm *p)
     return !p->wide && (p->type == ES_GEMM_BF16 || p->type == ES_GEMM_FP16);
 }
 
-/* Reads an element of c, bias or aux, which have the type of d. */
+/* Returns an element of c, bias or aux, which have the same type as d. */
 static float read(const es_gemm *p, const void *from, size_t at)
 {
     return is_narrow(p) ? input(from, at, p->type) : ((const float *)from)[at];
@@ -64,8 +65,8 @@ static void write(const es_gemm *p, void *to, size_t at, float x)
         ((es_fp16 *)to)[at] = __float2half_rn(x);
 }
 
-/* Returns the tanh form of GELU, and writes the derivative. Cubes may overflow,
- * as on a device. */
+/* Returns the tanh form of GELU, and writes its derivative. Powers of x may
+ * overflow, as on a device. */
 static float gelu(float *derivative, float x)
 {
     const float a = 0.79788456f, b = 0.044715f;
@@ -126,8 +127,8 @@ static void multiply(es_device *device, const void *argument)
 bool es_device_gemm(es_device *device, const es_gemm *product)
 {
     const bool bare = !product->bias && product->epilogue == ES_GEMM_PLAIN;
-    /* Refuses the same products as the device, so that tests on the host also
-     * cover callers that then do without fusion. */
+    /* Refuses the same fused products as a device, so that the tests also cover
+     * callers that then compute without fusion. */
     if (!es_gemm_is_offered(product) ||
         (!bare && es_host_faults_of(device)->bare))
         return false;

@@ -1,5 +1,5 @@
 /** Declarations shared by the files of the emulation: injected faults, the
- *  running thread, and checks of shared memory. */
+ *  number of the running thread, and checks of addresses in shared memory. */
 #ifndef ES_CUDA_HOST_H
 #define ES_CUDA_HOST_H
 
@@ -10,29 +10,29 @@ extern "C" ES_API es_host_counts es_host_counted;
 
 enum { ES_HOST_MAX_THREADS = 1024 };
 
-/** Faults that ENTROPY_TRAIN_EMULATION requests, in words separated by
- *  commas. */
+/** Faults, requested by words in ENTROPY_TRAIN_EMULATION, which are separated
+ *  by commas. */
 typedef struct es_host_faults {
     bool reverse;  /* run blocks and threads from the last to the first */
-    long random;   /* seed of the order of warps; 0: fixed order */
-    bool late;     /* report a failure only at the next wait */
+    long random;   /* seed for a random order of warps; 0 for a fixed order */
+    bool late;     /* report a failure at the next wait instead of at once */
     long fail;     /* number of the launch that fails; 0 for none */
     long captured; /* number of the captured launch that fails; 0 for none */
     long copy;     /* number of the store or load that fails; 0 for none */
     long reserve;  /* number of the reservation that is refused; 0 for none */
     size_t memory; /* size of the device's memory in bytes */
-    bool bare;     /* refuse products with a fused bias or epilogue */
+    bool bare;     /* refuse to fuse biases and epilogues into products */
 } es_host_faults;
 const es_host_faults *es_host_faults_of(const es_device *device);
 
 /** Returns the number of the running thread within its block. */
 int es_host_thread(void);
 
-/** Ends the process unless all `bytes` at `from` lie in the block's shared
- *  memory. */
+/** Ends the process with the message `what` unless all `bytes` bytes at `from`
+ *  lie in the block's shared memory. */
 void es_host_check_shared(const char *what, const void *from, size_t bytes);
 
-/** Discards copies that nothing has waited for; called at the start of each
+/** Discards copies for which no thread has waited. Called at the start of each
  *  block. */
 void es_host_forget_copies(void);
 

@@ -1,18 +1,18 @@
 /**
- * Defines the language of kernels for a host compiler. The threads of a block
- * are fibers, each of which runs until it must wait for other threads. Blocks
- * run one after another.
+ * Defines the language in which kernels are written for a host compiler. The
+ * threads of a block are fibers, each of which runs until it must wait for
+ * other threads. Blocks run one after another.
  *
- * A kernel that breaks the rules of kernel.h ends the process with a line that
- * names the kernel, block and thread: if not all threads reach a barrier or
- * shuffle, if a mask is not full, or if the destination of a copy is not shared
- * memory. Uninitialised memory reads as NaN.
+ * If a kernel breaks the rules of kernel.h, the process ends with a line that
+ * names the kernel, block and thread. This happens if not all threads reach the
+ * same barrier or shuffle, if a mask is not full, or if the destination of a
+ * copy is not shared memory. Memory is initialised to NaN.
  *
- * By default a warp runs, with its lanes in order, until it waits for the
- * block; then the next warp runs. ENTROPY_TRAIN_EMULATION=reverse runs blocks,
- * warps and lanes from the last to the first; random=SEED lets a randomly
- * chosen warp run until its lanes wait for each other, in random order. A
- * result that changes reveals a missing barrier.
+ * By default, the lanes of a warp run in order until the warp waits for the
+ * block; then the next warp runs. With ENTROPY_TRAIN_EMULATION=reverse, blocks,
+ * warps and lanes run from the last to the first. With random=SEED, a randomly
+ * chosen warp runs, with its lanes in random order, until the lanes wait for
+ * each other. If a result depends on the order, a barrier is missing.
  */
 #ifndef ES_CUDA_KERNEL_HOST_H
 #define ES_CUDA_KERNEL_HOST_H
@@ -24,7 +24,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The toolkit's headers define these macros with attributes for nvcc. */
+/* The headers of the CUDA toolkit define the following macros as attributes
+ * that only nvcc understands. */
 #undef __global__
 #undef __device__
 #undef __host__
@@ -39,9 +40,10 @@
 #define __constant__
 #define __launch_bounds__(...)
 #define __grid_constant__
-/* With inlining and unrolling the host compiler would take five times as long
- * for a kernel that runs no faster. Sanitizer builds inline nevertheless: they
- * do not optimise, and calls would cost minutes. */
+/* Kernels are not inlined: with inlining and unrolling, the host compiler would
+ * need five times as long, and the kernels would not run faster. Sanitizer
+ * builds inline the functions of kernels nevertheless, because they do not
+ * optimise, and function calls would cost minutes. */
 #if defined __SANITIZE_ADDRESS__ && !defined ES_NOT_INLINED
 #define __forceinline__ inline __attribute__((always_inline))
 #else
@@ -61,10 +63,12 @@ typedef struct es_host_shape {
     dim3 grid;
     int n_threads;
     size_t shared_bytes;
-    void (*body)(const void *kernel); /* runs the kernel in one thread */
+    void (*body)(const void *kernel); /* runs the kernel for the current
+                                       * thread */
 } es_host_shape;
 
-/** A launch and its arguments, which can be copied and run later. */
+/** A launch with its arguments, as a structure that can be copied and run
+ *  later. */
 template <class C>
 struct es_host_kernel {
     es_host_shape shape;
@@ -77,11 +81,12 @@ void es_host_body(const void *kernel)
     ((const es_host_kernel<C> *)kernel)->call();
 }
 
-/** Runs a kernel whose structure begins with an es_host_shape. */
+/** Runs a launch, a structure which begins with an es_host_shape. */
 void es_host_run_kernel(es_device *device, const void *kernel);
 
-/** Calls work(device, argument) with a copy of the argument: immediately or, if
- *  the device is capturing, each time the graph is replayed. */
+/** Calls work(device, argument) with a copy of the argument. While the device
+ *  captures, adds the call to the graph, whose replays make the call; otherwise
+ *  makes the call immediately. */
 void es_host_do(es_device *device,
                 void (*work)(es_device *device, const void *argument),
                 const void *argument, size_t bytes);
@@ -91,8 +96,10 @@ static inline void es_launch(es_device *device, const char *name,
                              void (*kernel)(P...), dim3 grid, int n_threads,
                              size_t shared_bytes, A... arguments)
 {
-    static_assert(sizeof...(P) == sizeof...(A), "arguments of the kernel");
-    static_assert((... && __is_same(P, A)), "types of the kernel's arguments");
+    static_assert(sizeof...(P) == sizeof...(A),
+                  "the number of arguments must be that of the kernel");
+    static_assert((... && __is_same(P, A)),
+                  "the types of the arguments must be those of the kernel");
     auto call = [=]() { kernel(arguments...); };
     es_host_kernel<decltype(call)> launched = {
         {name, grid, n_threads, shared_bytes, es_host_body<decltype(call)>},
@@ -112,20 +119,23 @@ void *es_host_shared(void);
 
 /* --- barriers and exchanges ----------------------------------------------- */
 
-/** Ends the process with a line that names the running thread. */
+/** Ends the process with a message that names the running kernel, block and
+ *  thread. */
 [[noreturn]] void es_host_abort(const char *what);
 
-/** Waits until all threads of the block have reached this barrier. */
+/** Waits until all threads of the block have reached the barrier in this source
+ *  line. */
 void es_host_block_barrier(int line);
 
-/** Maximum number of bytes that a lane can exchange at a time. */
+/** Maximum number of bytes that a lane can exchange in one call. */
 enum { ES_HOST_SLOT = 64 };
 
 /**
- * Waits for the other lanes of the warp, which must make a call with the same
- * `what` and line. Returns a pointer to the data of all lanes: `in` (bytes) of
- * lane l is at offset l ES_HOST_SLOT, and is valid until the second next call.
- * Calls `together`, unless NULL, once with the data of all lanes.
+ * Exchanges data between the lanes of a warp. Waits until all lanes have made a
+ * call with the same `what` and line. Returns a pointer to the data of all
+ * lanes: the `in` of lane l is at offset l ES_HOST_SLOT. The data are valid
+ * until the calling lane's next call but one. Unless `together` is NULL, calls
+ * it once with the data of all lanes.
  */
 unsigned char *es_host_warp(const char *what, int line, const void *in,
                             size_t bytes,
@@ -144,7 +154,7 @@ static inline void __syncthreads(ES_HOST_HERE)
 static inline void es_host_check_mask(unsigned mask)
 {
     if (mask != 0xffffffffu)
-        es_host_abort("a mask that is not full");
+        es_host_abort("uses a mask that is not full");
 }
 
 static inline void __syncwarp(unsigned mask = 0xffffffffu, ES_HOST_HERE)
@@ -153,13 +163,14 @@ static inline void __syncwarp(unsigned mask = 0xffffffffu, ES_HOST_HERE)
     es_host_warp("__syncwarp", line, NULL, 0, NULL);
 }
 
-/** Returns the value of lane `from`; if `from` is -1, the value of the calling
- *  lane. */
+/** Exchanges `value` between the lanes of a warp. Returns the value of lane
+ *  `from`, or of the calling lane if `from` is -1. */
 template <class T>
 static inline T es_host_shuffle(const char *what, int line, unsigned mask,
                                 T value, int from)
 {
-    static_assert(sizeof(T) == 4 || sizeof(T) == 8, "what can be shuffled");
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8,
+                  "only values of 4 or 8 bytes can be shuffled");
     es_host_check_mask(mask);
     unsigned char *slots = es_host_warp(what, line, &value, sizeof value, NULL);
     int lane = from >= 0 ? from : es_host_lane();
@@ -212,14 +223,14 @@ template <class T>
 static inline void __stwb(T *at, T value)
 {
     if ((uintptr_t)at % alignof(T) != 0)
-        es_host_abort("stores what is not aligned");
+        es_host_abort("stores to an address that is not aligned");
     *at = value;
 }
 
 template <class T, class U>
 static inline T es_host_bits(U value)
 {
-    static_assert(sizeof(T) == sizeof(U), "as many bits");
+    static_assert(sizeof(T) == sizeof(U), "both types must have the same size");
     T result;
     memcpy(&result, &value, sizeof result);
     return result;

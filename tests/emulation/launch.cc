@@ -1,5 +1,6 @@
-/* Emulates a launch: runs the threads of a block as fibers, and blocks one
- * after another. Ends the process if threads wait at different barriers. */
+/* Emulates a launch. The threads of a block run as fibers, and blocks run one
+ * after another. The process ends with an error if threads wait at different
+ * barriers. */
 #include "hooks/trainer/cuda/kernel.h"
 #include "tests/emulation/fiber.h"
 #include "tests/emulation/host.h"
@@ -21,8 +22,9 @@ typedef struct thread {
     void (*together)(unsigned char *slots);
 } thread;
 
-/* Data that the lanes of a warp exchange. There are two slots, since a lane may
- * be one exchange ahead. */
+/* Data that the lanes of a warp exchange. There are two sets of slots, since a
+ * lane may already write data for the next exchange while other lanes still
+ * read. */
 typedef struct warp {
     alignas(16) unsigned char slots[2][warpSize * ES_HOST_SLOT];
 } warp;
@@ -30,7 +32,8 @@ typedef struct warp {
 static struct block {
     const es_host_shape *shape;
     bool reverse;
-    uint64_t chance; /* state of the random numbers; 0 for fixed order */
+    uint64_t chance; /* state of the random number generator; 0 for a fixed
+                      * order */
     unsigned char *shared;
     thread threads[ES_HOST_MAX_THREADS];
     warp warps[ES_HOST_MAX_THREADS / warpSize];
@@ -70,8 +73,8 @@ void es_host_check_shared(const char *what, const void *from, size_t bytes)
         es_host_abort(what);
 }
 
-/* Returns to the scheduler until all other threads have arrived at the same
- * place. */
+/* Marks the calling thread as waiting and switches to the scheduler. Returns
+ * when all threads of the warp or block wait at the same place. */
 static void wait(place where, const char *what, int line)
 {
     thread *self = &block.threads[es_host_thread()];
@@ -112,7 +115,8 @@ unsigned es_host_ballot(const char *what, int line, bool value)
 /* --- the scheduler -------------------------------------------------------- */
 
 static const void *running_kernel;
-static long n_barriers; /* number of barriers passed in all blocks */
+static long n_barriers; /* number of barriers that the blocks of this launch
+                         * have passed */
 
 static void thread_main(void)
 {
@@ -124,7 +128,8 @@ static void thread_main(void)
     es_fiber_leave(self->fiber);
 }
 
-/* Returns the i-th of n blocks or warps in the requested order. */
+/* Returns the number of the block, warp or lane that runs at position i of
+ * n. */
 static int in_order(int i, int n)
 {
     return block.reverse ? n - 1 - i : i;
@@ -147,10 +152,10 @@ static int draw(int n)
     es_host_abort(text);
 }
 
-/* Runs every lane of a warp until it waits. */
+/* Runs each lane of a warp until the lane waits or ends. */
 static void run_lanes(thread *lanes)
 {
-    /* Any odd step visits all lanes of a warp. */
+    /* Since warpSize is a power of 2, any odd step visits all lanes. */
     const int first = block.chance ? draw(warpSize) : 0;
     const int step = block.chance ? 2 * draw(warpSize / 2) + 1 : 1;
     for (int i = 0; i < warpSize; i++) {
@@ -163,7 +168,8 @@ static void run_lanes(thread *lanes)
     }
 }
 
-/* If all lanes wait for each other, releases them and returns true. */
+/* If the lanes of a warp wait for each other, lets them continue and returns
+ * true. */
 static bool release_lanes(thread *lanes)
 {
     for (int i = 1; i < warpSize; i++)
@@ -181,8 +187,8 @@ static bool release_lanes(thread *lanes)
     return true;
 }
 
-/* If all threads of the block wait for each other, releases them and returns
- * true. */
+/* If all threads of the block wait for each other, lets them continue and
+ * returns true. Returns false if they have ended. */
 static bool release_threads(int n_threads)
 {
     thread *first = &block.threads[0];
@@ -198,7 +204,7 @@ static bool release_threads(int n_threads)
     return true;
 }
 
-/* Runs each warp until it waits for the block. */
+/* Runs each warp until it waits for the block or ends. */
 static void run_warps(int n_warps)
 {
     for (int i = 0; i < n_warps; i++) {
@@ -209,7 +215,8 @@ static void run_warps(int n_warps)
     }
 }
 
-/* Same as run_warps, but continues with a random warp whenever a warp waits. */
+/* Same as run_warps, but switches to a randomly chosen warp whenever the lanes
+ * of a warp have waited for each other. */
 static void run_warps_at_random(int n_warps)
 {
     int left[ES_HOST_MAX_THREADS / warpSize];
@@ -240,8 +247,8 @@ static void start_threads(int n_threads)
 static void run_block(int n_threads)
 {
     int n_warps = n_threads / warpSize;
-    /* Reserves exactly the requested size, so that a sanitizer finds accesses
-     * beyond the end. */
+    /* Reserves exactly the requested size, so that sanitizers find accesses
+     * beyond the end of the shared memory. */
     if (posix_memalign((void **)&block.shared, 128,
                        block.shape->shared_bytes) != 0)
         es_host_abort("no memory for shared memory");
@@ -259,17 +266,17 @@ static void run_block(int n_threads)
     block.shared = NULL;
 }
 
-/* Ends the process with the kernel's name and the reason if no device would
- * accept the launch's shape. */
+/* Ends the process with an error if no device could accept the shape of the
+ * launch. */
 static void check_shape(const es_device *device, const es_host_shape *shape)
 {
     if (shape->n_threads < warpSize || shape->n_threads > ES_HOST_MAX_THREADS ||
         shape->n_threads % warpSize != 0)
         es_host_abort(
-            "is launched with a block that is not a multiple of a warp");
+            "is launched with a block that does not consist of complete warps");
     if (shape->grid.x < 1 || shape->grid.x > 0x7fffffffu || shape->grid.y < 1 ||
         shape->grid.y > 65535 || shape->grid.z < 1 || shape->grid.z > 65535)
-        es_host_abort("is launched with a grid beyond any device");
+        es_host_abort("is launched with a grid that no device supports");
     if (shape->shared_bytes > es_device_facts_of(device)->shared_bytes)
         es_host_abort(
             "is launched with more shared memory than the device has");
@@ -295,7 +302,8 @@ void es_host_run_kernel(es_device *device, const void *kernel)
                 blockIdx.z = (unsigned)in_order(z, n_z);
                 run_block(shape->n_threads);
             }
-    /* If no row is flagged, these kernels reach no barrier. */
+    /* The kernels that recompute flagged rows only reach a barrier if a row is
+     * flagged. */
     if (strstr(shape->name, "_again") && n_barriers > 0)
         es_host_counted.again++;
 }

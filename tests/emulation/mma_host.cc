@@ -1,23 +1,24 @@
-/* Emulates tensor cores with loops over whole matrices: collects fragments from
- * the lanes, multiplies the matrices, and returns each lane's part of the
- * result. */
+/* Emulates tensor-core instructions: collects the operands from the registers
+ * of all lanes, multiplies complete matrices in loops, and returns each lane's
+ * part of the result. */
 #include "hooks/trainer/cuda/mma.h"
 #include "tests/emulation/host.h"
 
 enum { M = 16, N = 8, K = 16 };
 
-/* Excludes a function from sanitizers, in whose builds a test would spend a
- * seventh of its time in these loops. All accesses are to arrays declared in
- * this file. */
+/* Excludes a function from sanitizers. Sanitizer builds would spend a seventh
+ * of a test's time in these loops, which only access arrays that are declared
+ * in this file. */
 #define PLAIN __attribute__((no_sanitize("address", "undefined")))
 
-/* The operands of a lane; d also holds the result. */
+/* A lane's part of the operands. d also holds the lane's part of the result. */
 typedef struct share {
     uint32_t a[4], b[2];
     float d[4];
 } share;
 
-static_assert(sizeof(share) <= ES_HOST_SLOT, "fits what lanes can hand over");
+static_assert(sizeof(share) <= ES_HOST_SLOT,
+              "the operands of a lane must fit in a slot");
 
 static float fp16_of_bits(uint16_t bits)
 {
@@ -41,14 +42,14 @@ PLAIN float es_host_half(uint16_t bits, bool bf16)
     return table[bits];
 }
 
-/* Returns element i, 0 or 1, of a register as a float. */
+/* Returns element i (0 or 1) of a register that holds a pair, as f32. */
 PLAIN static float element(uint32_t pair, int i, bool bf16)
 {
     return es_host_half((uint16_t)(pair >> (16 * i)), bf16);
 }
 
-/* Collects the matrices from all lanes, whose elements have the positions that
- * the instruction defines. */
+/* Collects the matrices a, b and d from all lanes. The PTX manual defines the
+ * position of each lane's elements. */
 PLAIN static void gather(float a[M][K], float b[K][N], float d[M][N],
                          const share *lanes, bool bf16)
 {
@@ -68,8 +69,8 @@ PLAIN static void gather(float a[M][K], float b[K][N], float d[M][N],
     }
 }
 
-/* Computes d += a b; adds the terms of each element in order. A row of d is a
- * vector. */
+/* Computes d += a b. The terms of each element are added in the order of k, and
+ * the loop over a row of d can be vectorised. */
 PLAIN static void multiply_add(float (*__restrict d)[N], const float (*a)[K],
                                const float (*b)[N])
 {
@@ -116,8 +117,8 @@ void es_host_mma(float *d, const uint32_t *a, const uint32_t *b, bool bf16)
 uint32_t es_host_shared_address(const void *shared)
 {
     const unsigned char *first = (const unsigned char *)es_host_shared();
-    es_host_check_shared("addresses shared memory outside the block's", shared,
-                         1);
+    es_host_check_shared("uses an address outside the block's shared memory",
+                         shared, 1);
     return (uint32_t)((const unsigned char *)shared - first);
 }
 
@@ -126,9 +127,9 @@ void es_host_ldmatrix(uint32_t *out, uint32_t address, bool transposed)
     const int lane = es_host_lane();
     const unsigned char *row =
         (const unsigned char *)es_host_shared() + address;
-    es_host_check_shared("ldmatrix outside shared memory", row, 16);
+    es_host_check_shared("ldmatrix reads outside shared memory", row, 16);
     if ((uintptr_t)row % 16 != 0)
-        es_host_abort("ldmatrix of a row that is not aligned");
+        es_host_abort("ldmatrix reads a row that is not aligned");
     unsigned char *slots = es_host_warp(
         transposed ? "ldmatrix.trans" : "ldmatrix", 0, &row, sizeof row, NULL);
     for (int i = 0; i < 4; i++) {

@@ -1,4 +1,4 @@
-/** Implements the functions that mma.h declares, on the host. */
+/** Declares the host's versions of the functions in mma.h. */
 #ifndef ES_CUDA_MMA_HOST_H
 #define ES_CUDA_MMA_HOST_H
 
@@ -6,7 +6,8 @@
 
 void es_host_mma(float *d, const uint32_t *a, const uint32_t *b, bool bf16);
 void es_host_ldmatrix(uint32_t *out, uint32_t row, bool transposed);
-/** Returns the address relative to the start of the block's shared memory. */
+/** Returns the address relative to the start of the block's shared memory. Ends
+ *  the process if the address is outside of it. */
 uint32_t es_host_shared_address(const void *shared);
 
 void es_host_copy(void *shared, const void *from);

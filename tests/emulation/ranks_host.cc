@@ -1,5 +1,6 @@
-/* Sums over the emulated devices of several ranks. The NCCL library must be one
- * that sums host memory, such as tests/gpu/fake_nccl.c. */
+/* Adds up arrays over the emulated devices of several ranks. The NCCL library
+ * must be a fake that adds arrays in host memory, such as
+ * tests/gpu/fake_nccl.c. */
 #include "hooks/trainer/cuda/nccl.h"
 
 #include <stdio.h>
@@ -57,7 +58,8 @@ static void finish(es_backend *backend)
 static void wait(es_backend *backend, const es_rank_patience *patience)
 {
     if (backend->ranks->all.is_ahead) {
-        fprintf(stderr, "host emulation: a sum is never waited for\n");
+        fprintf(stderr, "host emulation: a sum over ranks is not finished at "
+                        "the end of a step\n");
         abort();
     }
     if (es_device_is_in_trouble(backend->device))

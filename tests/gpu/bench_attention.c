@@ -2,23 +2,25 @@
  * usage: bench_attention PRECISION B H T D_K   (tests/gpu/peer_torch.py)
  *        bench_attention device
  *
- * Measures the fused attention of the CUDA back-end alone. Prints one line with
- * the milliseconds per call, as medians over the rounds, of
+ * Measures the fused attention of the CUDA back-end. Prints one line with the
+ * median time per call in milliseconds for each of five variants:
  *
  *   forward without statistics, forward with the entropy only, forward with
  *   all statistics, backward, backward with a gradient of the entropies
  *
- * then two ratios, each as its median over the rounds and the interval that
- * contains it with 95 % confidence (low, high): the forward pass with the
- * entropy, and with all statistics, over the plain forward pass.
+ * Then the line contains two ratios: the time of the forward pass with the
+ * entropy, and with all statistics, divided by the time without statistics. For
+ * each ratio it contains the median over the rounds and the limits (low, high)
+ * of the median's 95 % confidence interval.
  *
- * The variants alternate, forwards and backwards through the list, so that all
- * are measured at the same temperature of the device. There are
- * ENTROPY_BENCH_ROUNDS (default 41) rounds of ENTROPY_BENCH_CALLS calls
- * (default: as many calls as take 3 ms). The wait at the end of each round
- * costs about 1 % of its time, the same for all variants.
+ * The variants alternate, in this order and then in the reverse order, so that
+ * all are measured at the same temperature of the device. ENTROPY_BENCH_ROUNDS
+ * is the number of rounds (default 41), and ENTROPY_BENCH_CALLS the number of
+ * calls per round (default: as many calls as take 3 ms). The wait at the end of
+ * each round takes about 1 % of the round, in all variants.
  *
- * device: prints only the name of the device. Exit code 3: no device.
+ * With the argument `device`, prints only the name of the device. Exit code 3
+ * if there is no device.
  */
 #include "hooks/trainer/bench.h"
 #include "hooks/trainer/model/ops.h"
@@ -36,7 +38,8 @@ typedef struct bench {
     const es_ops *ops;
     es_backend *backend;
     es_attention attention;
-    es_row_mem rows, entropy; /* all statistics; the entropy only */
+    es_row_mem rows, entropy; /* `rows` requests all statistics, `entropy`
+                               * the entropy only */
     es_mem *qkv, *y, *saved, *dy, *dqkv, *dentropy;
 } bench;
 
@@ -70,7 +73,7 @@ static es_precision precision_of(const char *name)
     for (int i = 0; i < ES_N_PRECISIONS; i++)
         if (strcmp(name, es_precision_names[i]) == 0)
             return (es_precision)i;
-    fprintf(stderr, "bench_attention: no precision '%s'\n", name);
+    fprintf(stderr, "bench_attention: unknown precision '%s'\n", name);
     exit(2);
 }
 
@@ -181,7 +184,7 @@ static void call(const bench *b, int variant)
                                    b->qkv, b->saved, &b->attention);
 }
 
-/** Runs a round of n_calls calls. Returns the milliseconds per call. */
+/** Measures n_calls calls. Returns the milliseconds per call. */
 static double take_round(const bench *b, int variant, int n_calls)
 {
     const double start = now();
@@ -192,8 +195,8 @@ static double take_round(const bench *b, int variant, int n_calls)
     return (now() - start) / n_calls;
 }
 
-/** Returns the number of calls per round: the requested number, or as many
- *  calls as take about 3 ms. */
+/** Returns the number of calls per round: ENTROPY_BENCH_CALLS, or as many calls
+ *  as take about 3 ms. */
 static int calls_of(const bench *b, int variant)
 {
     const int wanted = setting("ENTROPY_BENCH_CALLS", 0);
@@ -217,7 +220,7 @@ static void take_rounds(const bench *b, double took[N_VARIANTS][MAX_ROUNDS],
         }
 }
 
-/** Prints the result line. Sorts the times of each variant. */
+/** Prints the line of results. Sorts the times of each variant. */
 static void print_rounds(double took[N_VARIANTS][MAX_ROUNDS], size_t n_rounds)
 {
     static double ratio[MAX_ROUNDS];

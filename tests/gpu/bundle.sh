@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
 # usage: tests/gpu/bundle.sh FILE.tar.gz   (make gpu-bundle)
-# Packs everything that `make gpu-check` needs on a machine with a GPU and
-# PyTorch but without the Debian packages that this project uses: programs,
-# tests, the shared libraries that they link (except the libraries of CUDA, and
-# of C and C++, which must be those of Debian 12 or newer), the reference cases,
-# a token file, the first losses on this file computed on a CPU, cffi for Python
-# 3.12, and the commit's name. tests/gpu/check.sh explains how to use the bundle.
+# Packs everything that `make gpu-check` needs on a machine that has a GPU and
+# PyTorch, but not the Debian packages that this project uses. The bundle
+# contains the programs, the tests and the shared libraries that they use, except
+# the libraries of CUDA, and of C and C++ (the machine must have those of Debian
+# 12 or newer). It also contains the reference cases, a token file, the first
+# losses on this file computed on a CPU, cffi for Python 3.12, and the name of
+# the commit. tests/gpu/check.sh explains how to use the bundle.
+#
+# Variables, with default values in parentheses:
 #
 #   BUILD      folder of the programs (build)
-#   PLUGINS    folder of the device's libraries (BUILD): make builds them there for
-#              one kind of card
-#   WHEELS     a folder with wheels of cffi and pycparser (BUILD/wheels: pip
-#              downloads them)
+#   PLUGINS    folder of the libraries for the device (BUILD); `make gpu-bundle`
+#              builds them in a separate folder, for one kind of card
+#   WHEELS     folder with wheels of cffi and pycparser (BUILD/wheels, to which
+#              pip downloads them)
 #   LIMIT      maximum size of the archive in MiB (45)
 #   LEVEL      compression level of gzip (9)
 set -euo pipefail
@@ -31,7 +34,7 @@ programs=(entropy-train entropy-recorder entropy-scan gpu-bench-attention)
 for program in "${programs[@]}"; do
     strip -o "$to/$program" "$BUILD/$program"
 done
-for library in "$BUILD"/libentropyrecord.so.*; do # of the Python package
+for library in "$BUILD"/libentropyrecord.so.*; do # libraries of the Python package
     [ ! -e "$library" ] || cp "$library" "$to/"
 done
 for program in "$BUILD"/tests/{test_cuda_*,lib*cuda*.so}; do
@@ -67,6 +70,6 @@ echo "$commit" >"$to/commit"
 tar -c -C "$to" . | gzip "-${LEVEL:-9}" >"$to.tar.gz"
 size=$(stat -c %s "$to.tar.gz")
 [ "$size" -le $((LIMIT << 20)) ] ||
-    { echo "$1: $size bytes are too large: LIMIT is $LIMIT MiB" >&2; exit 1; }
+    { echo "$1: the bundle is too large: $size bytes, but LIMIT is $LIMIT MiB" >&2; exit 1; }
 mv "$to.tar.gz" "$1"
 du -h "$1"

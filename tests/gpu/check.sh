@@ -1,33 +1,38 @@
 #!/usr/bin/env bash
 # usage: tests/gpu/check.sh   (make gpu-check)
-# Runs everything that needs a GPU, for a machine that is available for 15
-# minutes. Stages (tests/gpu/stages.sh) run in the order of the plan below. Each
-# has a time limit and writes a table into TABLES; a stage that fails or takes
-# too long leaves STAGE-failed.md and does not affect the other stages. A stage
-# does not begin if too little of SECONDS_MAX is left. After each stage OUT gets
-# a copy of all tables (gpu.tar.gz) and summary.md, which states for every
-# requirement whether it is met, and lists missing stages.
+# Runs all tests and measurements that need a GPU, on a machine that is available
+# for 15 minutes. The stages (tests/gpu/stages.sh) run in the order of the plan
+# below. Each stage has a time limit and writes a table to the folder TABLES. A
+# stage that fails or takes too long leaves the table STAGE-failed.md and does not
+# affect other stages. A stage does not begin if there is too little time before
+# SECONDS_MAX. After each stage, all tables (as gpu.tar.gz) and summary.md are
+# copied to OUT. The summary states for every requirement whether it is met, and
+# lists missing stages.
 #
-#   CALL         1: the most important stages, in 380 s; 2: stages that call 1 did not
-#                finish or that failed, then the remaining stages, in 250 s
-#   TABLES       tables, logs and a run file (build/gpu). A stage whose
+# Variables, with default values in parentheses:
+#
+#   CALL         1 runs the most important stages, in 380 s (1); 2 runs stages that
+#                call 1 did not finish or that failed, then the remaining stages,
+#                in 250 s
+#   TABLES       folder for tables, logs and a run file (build/gpu). A stage whose
 #                complete table exists is not run again
-#   OUT          folder for copies; empty: no copies
-#   STAGES       runs only the stages listed here, in this order
-#   SECONDS_MAX  limit of this call in seconds, instead of the times above
-#   STAGE_MAX    limit of each stage in seconds, instead of the limits below
-#   BUILD        folder of the programs (build), which is built first unless
-#                PREBUILT is 1
-#   PREBUILT     1: the programs were built elsewhere (tests/gpu/bundle.sh)
+#   OUT          folder for copies; if empty, nothing is copied
+#   STAGES       stages to run, in this order (those of CALL)
+#   SECONDS_MAX  time limit of this call in seconds (380 or 250)
+#   STAGE_MAX    time limit of each stage in seconds (as in the plan)
+#   BUILD        folder of the programs (build)
+#   PREBUILT     1 if the programs were built elsewhere (tests/gpu/bundle.sh);
+#                otherwise this script builds them first
 #
-# Needs bash, coreutils, grep, sed, awk and tar; PyTorch 2, Triton, transformers
-# and cffi for statistics, watch, flash, compile and eager; ncu for kernels and
-# counters; compute-sanitizer for sanitize; libnccl.so.2 (PyTorch has one) for
-# ranks. A stage fails if a program or library that it needs is missing.
+# All stages need bash, coreutils, grep, sed, awk and tar. The stages statistics,
+# watch, flash, compile and eager also need PyTorch 2, Triton, transformers and
+# cffi; kernels and counters need ncu; sanitize needs compute-sanitizer; ranks
+# needs libnccl.so.2, which PyTorch contains. A stage fails if a program or
+# library that it needs is missing.
 #
-# On a machine that has this source and nvcc's libraries, but not the packages
-# of the project's build machine, copy there build/gpu-bundle.tar.gz (`make
-# gpu-bundle`), and for the second call also build/gpu:
+# A machine that has this source and the libraries of nvcc, but not the packages
+# of the project's build machine, needs build/gpu-bundle.tar.gz (`make
+# gpu-bundle`), and for the second call also the folder build/gpu of the first:
 #
 #   mkdir -p build/bundle && tar -xzf build/gpu-bundle.tar.gz -C build/bundle &&
 #     PREBUILT=1 BUILD=build/bundle tests/gpu/check.sh
@@ -38,28 +43,29 @@
 # Allow 420 s for the first call and 290 s for the second. Between the calls,
 # `make gpu-results OUT=FOLDER` unpacks the returned files into build/gpu.
 #
-# Without a device, tests/cuda/test_gpu_check.sh rehearses both calls: the
-# host's emulation replaces the back-end, and Triton's interpreter runs the
-# kernels of the package.
+# tests/cuda/test_gpu_check.sh tests both calls without a device: the emulation
+# replaces the back-end, and Triton's interpreter runs the Python package's
+# kernels.
 #
-# Exit code: 0 all passed; 1 something failed or was not run; 3 no device, or
-# OUT cannot be written; 130 or 143 interrupted.
+# Exit code: 0 if all stages passed; 1 if a stage failed or was not run; 3 if
+# there is no device, or if OUT cannot be written; 130 or 143 if interrupted.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 export BUILD=${BUILD:-build}
 export TABLES=${TABLES:-build/gpu}
-# All stages use the same choices among cuBLASLt's candidates; the first stage
-# that computes a product makes them.
+# All stages use the same choices among cuBLASLt's candidates. The first stage
+# that computes a product makes and stores the choices.
 export ENTROPY_TRAIN_TUNING=${ENTROPY_TRAIN_TUNING:-$TABLES/choices.txt}
-export PYTHONUNBUFFERED=1 # keeps the output of a stage that reaches its limit
+export PYTHONUNBUFFERED=1 # keeps the output of a stage that reaches its time limit
 OUT=${OUT:-}
 CALL=${CALL:-1}
 SECONDS=0
 
-# Each line has a stage, the number of its call, the expected seconds on an H100
-# (estimated, not measured), and its limit in seconds. Compiling for watch takes
-# a minute, during which statistics and verify run; if watch is the first stage,
-# it may take an additional minute.
+# Each line contains a stage, the number of the call in which it runs, the
+# expected time on an H100 in seconds (estimated, not measured), and its time
+# limit in seconds. The stage watch spends a minute compiling; statistics and
+# verify run during this time. If watch is the first stage, it may take a
+# minute longer.
 plan='
 versions    1   4  20
 statistics  1  45  80
@@ -80,13 +86,13 @@ all=$(awk -v call="$CALL" 'NF && $2 <= call { print $1 }' <<<"$plan" | tr '\n' '
 STAGES=${STAGES:-$all}
 . tests/gpu/stages.sh
 
-# The libraries of a bundle are for the bundle's programs only; Python brings
-# its own.
+# Runs a program of this project with the libraries of the bundle. Python does
+# not use these libraries, because it has its own.
 ours() { LD_LIBRARY_PATH=$ES_LIBRARY_PATH "$@"; }
 
 # --- the stages -------------------------------------------------------------------
 
-seconds_of() { # STAGE: prints the expected and the maximum seconds
+seconds_of() { # STAGE: prints the expected and the maximum time in seconds
     awk -v stage="$1" -v most="${STAGE_MAX:-}" '
         $1 == stage { print most ? most : $3, most ? most : $4 }' <<<"$plan"
 }
@@ -108,8 +114,8 @@ why_of() { # CODE SECONDS TABLE
     esac
 }
 
-# The table of a stage that has passed is TABLES/STAGE.md, the table of any
-# other stage TABLES/STAGE-failed.md.
+# The table of a stage that has passed is TABLES/STAGE.md. The table of a stage
+# that has failed or is still running is TABLES/STAGE-failed.md.
 run_stage() { # STAGE
     local table=$TABLES/$1.md part=$TABLES/$1-failed.md code=0 begin=$SECONDS
     local said expected most left=$((SECONDS_MAX - SECONDS))
@@ -131,7 +137,7 @@ run_stage() { # STAGE
     child=$!
     wait "$child" || code=$?
     child=
-    [ "$1" != watch ] || end_warm_up # remaining jobs hold memory of the device
+    [ "$1" != watch ] || end_warm_up # jobs that still run occupy memory of the device
     said=$(why_of $code "$most" "$part")
     [ $code = 0 ] || printf '\n%s: %s\n' "$1" "$said" >>"$part"
     cat "$part"
@@ -143,7 +149,8 @@ run_stage() { # STAGE
 
 # --- summary ------------------------------------------------------------------------
 
-# Prints the verdicts on requirements in all tables, and which tables exist.
+# Prints which stages have passed, and the verdicts on requirements from all
+# tables.
 summarise() {
     local failed=0 stage lines missing=
     for stage in $all; do
@@ -163,7 +170,7 @@ summarise() {
     return $failed
 }
 
-write_summary() { # false: a requirement does not hold, or a stage is missing
+write_summary() { # fails if a requirement is not met or a stage is missing
     local code=0
     rm -f "$TABLES/summary.md"
     { heading summary; summarise; } >"$TABLES/summary.part" || code=1
@@ -171,16 +178,16 @@ write_summary() { # false: a requirement does not hold, or a stage is missing
     return $code
 }
 
-deliver() { # to OUT
+deliver() { # copies the summary and the tables to OUT
     [ -n "$OUT" ] || return 0
     [ ! -e "$TABLES/summary.md" ] || cp "$TABLES/summary.md" "$OUT" &&
         tar -czf "$OUT/gpu.part" -C "$TABLES" . &&
-        mv "$OUT/gpu.part" "$OUT/gpu.tar.gz" && return 0 # not a trap's status
+        mv "$OUT/gpu.part" "$OUT/gpu.tar.gz" && return 0 # in a trap, `return` has an older status
     echo "gpu-check: $OUT: incomplete copies: the tables are in $TABLES" >&2
     return 3
 }
 
-# Runs at every exit.
+# Runs when the script exits, also after an interruption.
 conclude() {
     local code=$?
     trap '' TERM INT HUP
@@ -200,7 +207,8 @@ conclude() {
 
 # --- finding the device -----------------------------------------------------------
 
-# Prints the folders in which PyTorch or a CUDA toolkit may have cuBLASLt.
+# Prints the folders in which PyTorch or a CUDA toolkit may have installed
+# cuBLASLt.
 cublas_folders() {
     local site
     site=$(python3 -c \
@@ -242,8 +250,9 @@ find_device() {
     return 1
 }
 
-# Starts those jobs of watch that compile; they also load PyTorch from the disk.
-# Without watch, another process loads it.
+# Starts the jobs of the stage watch, which then compile while other stages
+# run; this also loads PyTorch from the disk. If watch will not run, another
+# process loads PyTorch.
 warm_up() {
     printf '#!/bin/sh\nLD_LIBRARY_PATH=%q exec %q "$@"\n' "$ES_LIBRARY_PATH" \
         "$(realpath "$BUILD")/entropy-recorder" >"$WATCH_FOLDER/recorder"
@@ -283,7 +292,7 @@ if [ "${PREBUILT:-0}" != 1 ]; then
     prepare_training || exit
     SECONDS=0
 fi
-# A bundle includes cffi for a Python that lacks it.
+# If this Python lacks cffi, the cffi of the bundle is used.
 if [ -d "$BUILD/python" ] && ! python3 -c 'import cffi' 2>/dev/null; then
     PYTHONPATH=$(realpath "$BUILD/python")${PYTHONPATH:+:$PYTHONPATH}
     export PYTHONPATH
@@ -304,7 +313,7 @@ export DEVICE DRIVER ES_LIBRARY_PATH
 child= preparing=
 export WATCH_FOLDER
 WATCH_FOLDER=$(mktemp -d) || exit
-warm_up # before the traps, which a process about to become Python must not inherit
+warm_up # before the traps are set, because new processes must not inherit them
 trap conclude EXIT
 trap 'exit 143' TERM HUP
 trap 'exit 130' INT

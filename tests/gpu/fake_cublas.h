@@ -1,8 +1,8 @@
 /**
  * Defines a fake device and a fake cuBLASLt, and includes gemm.cu itself. The
- * fake checks the description of each product against cuBLASLt's documentation
- * and computes it as documented, in column order, on the host. May be included
- * only once.
+ * fake cuBLASLt checks the description of each product against cuBLASLt's
+ * documentation, and computes the product as documented, in column order, on
+ * the host. This header may be included only once.
  */
 #ifndef ES_TESTS_GPU_FAKE_CUBLAS_H
 #define ES_TESTS_GPU_FAKE_CUBLAS_H
@@ -13,7 +13,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
-#define __CUDACC__ 1 /* for device.h, after CUDA's headers */
+#define __CUDACC__ 1 /* makes device.h use CUDA's types */
 #include "hooks/trainer/cuda/gemm.cu"
 
 /* --- the device ----------------------------------------------------------- */
@@ -77,7 +77,8 @@ cudaError_t cudaGetLastError(void)
     return cudaSuccess;
 }
 
-/* The clock of the fake device, which products advance and events read. */
+/* Clock of the fake device, in milliseconds. Products add their times to the
+ * clock, and events read the clock. */
 static float now;
 
 cudaError_t cudaEventCreate(cudaEvent_t *out)
@@ -135,7 +136,7 @@ typedef struct preference {
     uint32_t reductions, alignments[4]; /* alignments: of a, b, c, d */
 } preference;
 
-/* Properties that an algorithm may assume about the operands. */
+/* Properties of the operands on which an algorithm may rely. */
 typedef struct reliance {
     uint32_t alignments[4], bias, aux;
     uint64_t workspace;
@@ -145,15 +146,15 @@ typedef struct reliance {
 enum refusal { NEVER, NONE_FOUND, BAD_STATE, BY_STATUS, WHEN_RUN };
 
 static struct {
-    refusal refuses; /* how the fake refuses products with an epilogue */
+    refusal refuses; /* how the fake refuses products that have an epilogue */
     cublasStatus_t code;
     int n_queries, n_run, n_illegal;
-    int n_candidates; /* maximum number of candidates that are found; 0 for as
-                       * many as requested */
-    float took[ES_MAX_CANDIDATES]; /* time of each candidate; a time of 0 lets
-                                    * the candidate fail when it runs, unless
-                                    * candidate 1 also has time 0 */
-    int last;                      /* candidate of the last run */
+    int n_candidates; /* maximum number of candidates that are proposed; 0 to
+                       * propose as many as requested */
+    /* Time of each candidate. A candidate with time 0 fails when it runs,
+     * unless candidate 1 also has time 0. */
+    float took[ES_MAX_CANDIDATES];
+    int last; /* candidate that ran last */
 } library;
 
 static void require(bool legal, const char *what)
@@ -199,7 +200,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out,
                                         cudaDataType_t scale)
 {
     description *d = (description *)calloc(1, sizeof *d);
-    require(scale == CUDA_R_32F, "the type of alpha and beta");
+    require(scale == CUDA_R_32F, "alpha and beta are not f32");
     d->compute = compute;
     d->op_a = d->op_b = CUBLAS_OP_N;
     d->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
@@ -239,7 +240,7 @@ cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t how,
             memcpy(known[i].at, value, bytes);
             return CUBLAS_STATUS_SUCCESS;
         }
-    require(false, "an attribute of a product");
+    require(false, "unknown attribute of a product");
     return CUBLAS_STATUS_INVALID_VALUE;
 }
 
@@ -249,7 +250,8 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out,
 {
     layout *l = (layout *)malloc(sizeof *l);
     *l = {type, rows, columns, stride};
-    require(rows > 0 && columns > 0 && stride >= (int64_t)rows, "a layout");
+    require(rows > 0 && columns > 0 && stride >= (int64_t)rows,
+            "a matrix is empty, or its stride is too small");
     *out = (cublasLtMatrixLayout_t)l;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -288,13 +290,14 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t pref,
     else if (what >= first && what < first + 4 && bytes == 4)
         memcpy(&p->alignments[what - first], value, bytes);
     else
-        require(false, "an attribute of a preference");
+        require(false, "unknown attribute of a preference");
     return CUBLAS_STATUS_SUCCESS;
 }
 
 static bool has_aux(const description *d)
 {
-    return (int)d->epilogue & 128; /* the bit of all epilogues with aux */
+    return (int)d->epilogue & 128; /* all epilogues that read or write aux
+                                    * have this bit */
 }
 
 static bool has_bias(const description *d)
@@ -302,7 +305,8 @@ static bool has_bias(const description *d)
     return (int)d->epilogue & CUBLASLT_EPILOGUE_BIAS;
 }
 
-/* Return the rows and columns of op(matrix). */
+/* rows_of returns the number of rows of op(matrix), and columns_of the number
+ * of columns. */
 static uint64_t rows_of(const layout *l, cublasOperation_t op)
 {
     return op == CUBLAS_OP_N ? l->rows : l->columns;
@@ -313,8 +317,8 @@ static uint64_t columns_of(const layout *l, cublasOperation_t op)
     return op == CUBLAS_OP_N ? l->columns : l->rows;
 }
 
-/* Checks the rules of cublasLtMatmul and of its attributes. Prints and counts
- * each violation. */
+/* Checks a product against the rules of cublasLtMatmul and of its attributes.
+ * Prints and counts each violation. */
 static void judge(const description *how, const layout *a, const layout *b,
                   const layout *c, const layout *d)
 {
@@ -322,17 +326,17 @@ static void judge(const description *how, const layout *a, const layout *b,
     require(rows_of(a, how->op_a) == d->rows &&
                 columns_of(b, how->op_b) == d->columns &&
                 columns_of(a, how->op_a) == rows_of(b, how->op_b),
-            "matrices that do not fit");
-    require(memcmp(c, d, sizeof *c) == 0,
-            "the layout of c differs from that of d");
+            "the sizes of the matrices do not match");
+    require(memcmp(c, d, sizeof *c) == 0, "c and d have different layouts");
     require(a->type == b->type && (d->type == a->type || d->type == CUDA_R_32F),
-            "types");
+            "the types of the matrices do not match");
     require(wide ? how->compute == CUBLAS_COMPUTE_32F_PEDANTIC ||
                        how->compute == CUBLAS_COMPUTE_32F_FAST_TF32
                  : how->compute == CUBLAS_COMPUTE_32F,
-            "the type of the computation");
+            "the type of the computation does not match the matrices");
     if (has_bias(how))
-        require(how->bias && how->bias_type == d->type, "the bias");
+        require(how->bias && how->bias_type == d->type,
+                "the bias has no address or the wrong type");
     if (has_aux(how))
         require(how->aux && how->aux_type == d->type &&
                     how->aux_stride % 8 == 0 &&
@@ -364,7 +368,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
         return library.code;
     memcpy(on.alignments, p->alignments, sizeof on.alignments);
     static_assert(sizeof on <= sizeof found->algo,
-                  "the algorithm is large enough");
+                  "the fake's data must fit in an algorithm");
     for (int i = 0; i < *n_found; i++) {
         memset(&found[i], 0xff, sizeof found[i]);
         on.candidate = i;
@@ -405,8 +409,8 @@ static double gelu_slope(double x)
     return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5;
 }
 
-/* Returns the element in row i and column j of op(matrix), which is stored in
- * column order. */
+/* Returns the element in row i and column j of op(matrix). The matrix is stored
+ * in column order. */
 static double element(const layout *l, const void *from, cublasOperation_t op,
                       uint64_t i, uint64_t j)
 {

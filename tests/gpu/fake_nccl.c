@@ -1,10 +1,12 @@
-/* A fake NCCL library for processes with emulated devices, which do all work at
- * launch. It sums in the order of the ranks, through a file that all ranks map
- * into memory. A call fails, as with NCCL's watchdog, if another rank has ended
- * or does not make the call within a minute.
+/* A fake NCCL library for processes with emulated devices, whose work is
+ * complete when a launch returns. The library adds the ranks' arrays in the
+ * order of the ranks, in a file that all ranks map into memory. As with NCCL's
+ * watchdog, a call fails if another rank has ended, or if another rank does not
+ * make the same call within a minute.
  *
- * FAKE_NCCL=N: call number N of ncclAllReduce returns an error. FAKE_NCCL=hangs
- * or dies: rank 1 hangs or dies when the ranks connect. */
+ * The variable FAKE_NCCL requests a fault. With FAKE_NCCL=N, call number N of
+ * ncclAllReduce returns an error. With FAKE_NCCL=hangs or FAKE_NCCL=dies, rank
+ * 1 hangs or dies when the ranks connect. */
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
@@ -21,7 +23,7 @@
 enum { ID_BYTES = 128, MAX_RANKS = 8, PIECE = 1 << 16, REMOTE_ERROR = 6 };
 
 typedef struct shared {
-    atomic_int n_arrived; /* number of arrivals at all barriers so far */
+    atomic_int n_arrived; /* how often ranks have arrived at barriers so far */
     atomic_int processes[MAX_RANKS];
     struct {
         int type, op;
@@ -69,7 +71,8 @@ int ncclGetUniqueId(id *out)
     return is_made ? 0 : 2;
 }
 
-/* Returns true if the process has ended; it may still exist as a zombie. */
+/* Returns true if the process has ended, even if it still exists as a
+ * zombie. */
 static bool has_ended(int process)
 {
     char path[64], state = 'Z';
@@ -97,7 +100,7 @@ static bool all_arrive(comm *c)
     const int due = ++c->n_barriers * c->world;
     atomic_fetch_add(&c->all->n_arrived, 1);
     for (int i = 0; i < 600000; i++) {
-        /* A rank that has ended may have arrived before its end. */
+        /* This is checked first, because a rank may arrive and then end. */
         const bool in_vain = i % 100 == 99 && one_has_ended(c);
         if (atomic_load(&c->all->n_arrived) >= due)
             return true;
@@ -161,7 +164,8 @@ static void add_doubles(double *out, const double *x, size_t n, bool first)
         out[i] = (first ? 0 : out[i]) + x[i];
 }
 
-/* Sums n numbers of `size` bytes, in total at most PIECE bytes. */
+/* Adds up n numbers of `size` bytes over all ranks; n `size` is at most
+ * PIECE. */
 static int reduce_piece(char *out, const char *in, size_t n, size_t size,
                         int type, int op, comm *c)
 {

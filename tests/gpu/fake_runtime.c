@@ -1,21 +1,24 @@
-/* A fake CUDA runtime and cuBLASLt for a machine without them. The back-end's
- * real objects are linked with this file, so that the host code of device.cu
- * and gemm.cu runs completely. Memory is the host's, and kernels do nothing.
+/* A fake CUDA runtime and cuBLASLt for a machine without CUDA. The back-end's
+ * real object files are linked with this file, so that tests can run all host
+ * code of device.cu and gemm.cu. Device memory is host memory, and kernels do
+ * nothing.
  *
- * The fake ends the process at a launch that no device would accept, at a copy
- * without page-locked memory, and at a call that is forbidden in a capture; it
- * reports resources that are still held at the end.
+ * The fake ends the process if a launch could not be accepted by any device, if
+ * a copy does not use page-locked memory, or if a call is not permitted during
+ * a capture. At the end of the process, it reports resources that have not been
+ * released.
  *
- * FAKE_CUDA contains words separated by commas:
+ * The environment variable FAKE_CUDA contains words separated by commas:
  *
  *   driver=N devices=N   version of the driver (0: none), number of devices
  *   major=N              compute capability
  *   FUNCTION=N:CODE      call number N returns CODE; a CODE of 700 or more
  *                        persists, and every later call returns it
  *
- * FAKE_CUDA_LOG names a file that lists launches: kernel or cublasLtMatmul,
- * grid, threads, bytes of shared memory, whether it was captured, and whether
- * it may overlap with the previous one. */
+ * If FAKE_CUDA_LOG names a file, the fake adds a line for each launch: the name
+ * of the kernel or cublasLtMatmul, the grid, the number of threads, the bytes
+ * of shared memory, 1 if the launch was captured, and 1 if it may overlap with
+ * the previous launch. */
 #include <cuda_runtime_api.h>
 
 #include <stdbool.h>
@@ -30,8 +33,8 @@ enum {
     MAX_PINNED = 16,
     STICKY = 700,
     LARGE = 1 << 20,
-    FREE_SHARED = 48 << 10, /* bytes of shared memory that a kernel may use
-                             * without a request */
+    FREE_SHARED = 48 << 10, /* bytes of shared memory that any kernel may
+                             * use; a kernel must request more */
     MOST_SHARED = 227 << 10
 };
 
@@ -41,8 +44,8 @@ static const char *settings(void)
     return words ? words : "";
 }
 
-/* Returns the number after "name=" in FAKE_CUDA; `otherwise` if the name is
- * missing. */
+/* Returns the number after "name=" in FAKE_CUDA, and the code after ':' in
+ * *code. Returns `otherwise` if FAKE_CUDA does not contain the name. */
 static long setting(const char *name, long otherwise, int *code)
 {
     const size_t n = strlen(name);
@@ -71,10 +74,11 @@ static struct {
     const char *name;
     long n;
 } calls[MAX_CALLS];
-static int stuck; /* persistent code, which every call returns */
+static int stuck; /* error code that all calls return from now on, or 0 */
 static bool captures;
 
-/* Counts the call of the function, and returns the code for this call. */
+/* Counts a call of the function `name`. Returns the code that the call must
+ * return. */
 static int begin(const char *name)
 {
     int i = 0, code = 0;
@@ -98,7 +102,7 @@ static int begin(const char *name)
             return (cudaError_t)code;                                          \
     } while (0)
 
-/* Ends the process if a capture is in progress. */
+/* Ends the process with the message `what` if a capture is in progress. */
 static void outside_captures(const char *what)
 {
     if (captures)
@@ -125,11 +129,12 @@ static void drop(void *memory)
 __attribute__((destructor)) static void report(void)
 {
     if (n_held != 0)
-        fprintf(stderr, "fake runtime: %ld resources are still held\n", n_held);
+        fprintf(stderr, "fake runtime: %ld resources have not been released\n",
+                n_held);
 }
 
-/* Define functions that create and destroy resources of any kind, and functions
- * that wait or add work to a stream. */
+/* These macros define functions that create and destroy resources, and
+ * functions that wait or add work to a stream. */
 #define MAKES(name, handle, arguments)                                         \
     cudaError_t name arguments                                                 \
     {                                                                          \
@@ -247,8 +252,8 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     return *out ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
-/* Frees memory even after a persistent error, so that all memory is released at
- * the end. */
+/* Frees memory even after a persistent error, so that all memory has been
+ * released at the end of the process. */
 cudaError_t cudaFree(void *memory)
 {
     outside_captures("memory is freed in a capture");
@@ -272,7 +277,7 @@ cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags)
     return *out ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
-/* The real driver may refuse NULL. */
+/* The real runtime may refuse NULL, so the fake always does. */
 cudaError_t cudaFreeHost(void *memory)
 {
     if (!memory)
@@ -290,7 +295,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
 {
     (void)stream;
     BEGIN();
-    outside_captures("a copy through the buffers is captured");
+    outside_captures("a copy to or from page-locked memory is captured");
     if (!is_pinned(kind == cudaMemcpyHostToDevice ? from : to, bytes))
         illegal("a copy without page-locked memory");
     memcpy(to, from, bytes);
@@ -302,7 +307,8 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes,
 {
     (void)stream;
     BEGIN();
-    if (!captures && bytes <= LARGE) /* calloc has zeroed the rest */
+    if (!captures && bytes <= LARGE) /* larger arrays are not zeroed here,
+                                      * since calloc has zeroed them */
         memset(to, value, bytes);
     return cudaSuccess;
 }
@@ -336,9 +342,11 @@ QUEUES(cudaGraphLaunch,
         cudaStream_t stream __attribute__((unused))),
        "a graph is launched in a capture")
 
-/* State of an event: the last stream that recorded it, and whether this was
- * captured. A capture consists of a trunk and a branch, which starts with an
- * event of the trunk and must rejoin the trunk through another event. */
+/* State of an event: the stream that last recorded it, and whether the
+ * recording was captured. A capture consists of a trunk, which is the stream
+ * that began the capture, and a branch, which begins when a second stream waits
+ * for an event of the trunk. The trunk must wait for an event of the branch
+ * before the capture ends. */
 typedef struct recorded {
     cudaStream_t stream;
     bool is_captured;
@@ -371,7 +379,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
     (void)flags;
     BEGIN();
     if (known->is_captured != captures)
-        illegal("a stream waits for an event of a capture, or the reverse");
+        illegal("a wait for an event: only the stream or only the event is "
+                "captured");
     if (captures && stream != trunk)
         has_branch = true;
     else if (captures && known->stream != trunk)
@@ -402,7 +411,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
     return cudaSuccess;
 }
 
-/* After a failure the handle is not a graph. */
+/* If the call fails, the handle is not a graph and must not be used. */
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
                                  unsigned long long flags)
 {
@@ -420,7 +429,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph,
 static struct {
     const void *function;
     const char *name;
-    size_t shared; /* maximum shared memory that the kernel may use */
+    size_t shared; /* bytes of shared memory that the kernel may use */
 } kernels[MAX_KERNELS];
 static int n_kernels;
 
@@ -453,7 +462,8 @@ void __cudaRegisterFunction(void **handle, const char *function, char *device,
     kernels[n_kernels++].shared = FREE_SHARED;
 }
 
-/* Only launches with <<<>>> call these functions. */
+/* The compiler generates calls of these functions for launches with <<<>>>,
+ * whose result nothing checks. */
 #define NOT_OURS(name)                                                         \
     void name(void)                                                            \
     {                                                                          \
@@ -506,12 +516,12 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *how,
     if (how->numAttrs > 0 &&
         (setting("major", 9, NULL) < 9 || how->numAttrs > 1 ||
          how->attrs->id != cudaLaunchAttributeProgrammaticStreamSerialization))
-        illegal("an attribute beyond the device");
+        illegal("a launch attribute that the device does not support");
     if (grid.x < 1 || grid.x > INT32_MAX || grid.y < 1 || grid.y > 65535 ||
         grid.z < 1 || grid.z > 65535)
-        illegal("a grid beyond any device");
+        illegal("a grid that no device supports");
     if (block.x < 1 || block.x > 1024 || block.y != 1 || block.z != 1)
-        illegal("a block beyond any device");
+        illegal("a block that no device supports");
     if (shared > kernels[kernel].shared)
         illegal("more shared memory than the kernel has requested");
     return cudaSuccess;
@@ -562,7 +572,8 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *how, void *a, void *b,
     (void)handle, (void)how, (void)a, (void)b, (void)c, (void)d;
     (void)preference, (void)found;
     const int code = begin("cublasLtMatmulAlgoGetHeuristic");
-    *n_found = code == 0 ? n_wanted : 0; /* candidates in state 0 are valid */
+    /* the fake leaves the state of candidates at 0, which means valid */
+    *n_found = code == 0 ? n_wanted : 0;
     return code;
 }
 

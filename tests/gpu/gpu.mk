@@ -1,10 +1,11 @@
-# Targets for a machine with a GPU, and targets that prepare files for such a
+# Targets that run on a machine with a GPU, or that prepare files for this
 # machine.
 
 ARCH = SM+LN+G
 MINUTES = 1
 BUNDLE = $(BUILD)/gpu-bundle.tar.gz
-# The bundle supports a single kind of card, because each kind makes it larger.
+# The bundle supports one kind of card, because each further kind would make
+# the bundle larger.
 BUNDLE_ARCH = sm_90
 
 $(BUILD)/gpu-bench-attention: LDFLAGS += $(EXPORTS)

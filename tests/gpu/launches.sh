@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # usage: launches.sh FILE...
 #
-# Prints the launches and calls in sources of the CUDA back-end whose result is
-# not checked. Exit code 1 if there are any. Kernels are launched by es_launch,
-# which checks the result, and begin with es_begin_kernel(). Only device.cu,
-# gemm.cu and ranks.cu call the CUDA runtime and cuBLAS, and they must use the
-# result of every call: a call that begins a statement or follows a condition is
-# an error.
+# Checks sources of the CUDA back-end against three rules, and prints the lines
+# that break a rule. Exit code 1 if there are any.
+#
+# Kernels must be launched with es_launch, which checks the result, and must
+# begin with es_begin_kernel(). Only device.cu, gemm.cu and ranks.cu may call the
+# CUDA runtime and cuBLAS. They must use the result of every call, so no call may
+# be a complete statement, or the statement after a condition.
 set -uo pipefail
 call='\b(cuda|cublas(Lt)?)[A-Z]\w*\('
 breaches=0
@@ -16,7 +17,7 @@ breach() {
 }
 
 while IFS=: read -r file line text; do
-    breach "$file:$line: an unchecked launch:$text"
+    breach "$file:$line: a launch whose result is not checked:$text"
 done < <(grep -nE '<<<' /dev/null "$@" | grep -vE '^[^:]*:[0-9]+: \* ')
 for file in "$@"; do
     case $file in

@@ -4,39 +4,43 @@
        peer_torch.py eager ENTROPY_TRAIN
        peer_torch.py compile ENTROPY_TRAIN
 
-Compares the CUDA back-end with common ways to use PyTorch 2, on the same device and in the
-same run (tests/gpu/check.sh).
+Compares the CUDA back-end with common ways to use PyTorch 2 ("peers"), on the same device and
+in the same run. tests/gpu/check.sh runs this program.
 
 rate     measures the device's FLOP/s in a large bf16 matrix product
 flash    compares the back-end's fused attention, which returns the statistics of every row,
-         with scaled_dot_product_attention, which returns none: with flash attention, on which
-         the verdict is based, and with cuDNN, the default on newer devices. PyTorch's calls
-         are captured in a CUDA graph, so that Python is not timed; q, k and v are in the
-         layout of a projection, and copies of them are not counted. Then compares a training
-         step of GPT-2 small, with entropy recorded at every step into a run file, with a step
-         of eager PyTorch with flash attention; both alternate
+         with PyTorch's scaled_dot_product_attention (SDPA), which returns no statistics. The
+         verdict refers to SDPA's flash attention; cuDNN, the default on newer devices, is
+         measured, too. PyTorch's calls are captured in a CUDA graph, so that the time of
+         Python is not included. q, k and v have the layout of a projection's output, and
+         copying them is not included. Then compares a training step of GPT-2 small, which
+         records entropy in a run file at every step, with a step of eager PyTorch with flash
+         attention; the two alternate
 eager    compares the training step with eager PyTorch that stores the attention matrices and
          computes the papers' formula from them
-compile  compares the training step with torch.compile (loss included, fused AdamW, no wait
-         within a step, no entropy): the fastest of several settings with flash attention, and
-         cuDNN. All settings compile first, at the same time
+compile  compares the training step with torch.compile, where the loss is compiled as well,
+         AdamW is fused, no step waits for the device, and no entropy is computed. The verdict
+         refers to the fastest of several settings with flash attention; cuDNN is measured,
+         too. All settings are compiled first, at the same time
 
-Numbers are medians. Memory is the growth of the device's use, as nvidia-smi reports it.
-Lines that begin with "required: " state a requirement and whether it is met; lines that begin
-with "stretch: " state a goal without a verdict.
+The printed times are medians. Memory is the growth of the device's memory in use, as nvidia-smi
+reports it. A line that begins with "required: " states a requirement and whether it is met; a
+line that begins with "stretch: " states a goal without a verdict.
 
-  ENTROPY_BENCH_DEVICE    cpu: tests this file; nothing is measured on a GPU then
-  ENTROPY_BENCH_MODEL     "12 12 768 50257": L, H, d, V
-  ENTROPY_BENCH_STEPS     T x B of the steps: "1024x32 128x64" for flash, otherwise
-                          "1024x8", whose memory several peers can share
-  ENTROPY_BENCH_CONTEXTS  "1024 4096", of the attention
-  ENTROPY_BENCH_TOKENS    16384: B T of the attention
-  ENTROPY_BENCH_ROUNDS    21
-  ENTROPY_BENCH_SHARE     share of the device's memory for a peer (1)
-  ENTROPY_BENCH_SECONDS   time after which no further peer starts (220)
+Variables, with default values in parentheses:
+
+  ENTROPY_BENCH_DEVICE    cpu, to test this file without measuring on a GPU (cuda)
+  ENTROPY_BENCH_MODEL     layers, heads, width and vocabulary ("12 12 768 50257")
+  ENTROPY_BENCH_STEPS     sizes of training steps, as T x B ("1024x32 128x64" for flash,
+                          otherwise "1024x8", so that several peers fit in the memory)
+  ENTROPY_BENCH_CONTEXTS  context lengths T of the measured attention ("1024 4096")
+  ENTROPY_BENCH_TOKENS    tokens B T of the measured attention (16384)
+  ENTROPY_BENCH_ROUNDS    number of rounds (21)
+  ENTROPY_BENCH_SHARE     share of the device's memory that a peer may use (1)
+  ENTROPY_BENCH_SECONDS   time in seconds after which no further peer starts (220)
   ES_LIBRARY_PATH         LD_LIBRARY_PATH of this project's programs
 
-Exit code: 1 if PyTorch or a device is missing.
+Exit code 1 if PyTorch or a device is missing.
 """
 
 import math
@@ -50,7 +54,7 @@ import tempfile
 import threading
 import time
 
-# This import comes first, because it reports a missing PyTorch.
+# This import must be the first one, because it reports a missing PyTorch.
 from torch_common import (
     DEVICE,
     MODEL,
@@ -79,7 +83,7 @@ STEPS = [
 
 
 def device_mib():
-    """The device's memory in use by all processes, in MiB."""
+    """Returns the MiB of the device's memory that all processes use together."""
     if DEVICE != "cuda":
         return 0
     free, total = torch.cuda.mem_get_info()
@@ -87,7 +91,7 @@ def device_mib():
 
 
 class LargestMemory(threading.Thread):
-    """Measures the largest growth of the device's memory in use during an interval."""
+    """Measures by how much the device's memory in use grows at most until end() is called."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -109,8 +113,8 @@ class Unfinished(Exception):
 
 
 class Peer:
-    """A training step in PyTorch, in a separate process. attention is "flash", "cudnn", or ""
-    for no SDPA."""
+    """A separate process that runs training steps in PyTorch. attention is "flash" or "cudnn", or
+    "" if the model does not use SDPA."""
 
     def __init__(self, mode, attention, vocab, n_ctx, n_batch):
         self.attention = attention
@@ -133,8 +137,8 @@ class Peer:
         return select.select([self.process.stdout], [], [], 1)[0]
 
     def line(self, seconds):
-        """Returns the next line of output. Processes of the compiler may keep the pipe of a dead
-        peer open."""
+        """Returns the next line of output. Also notices the end of the peer's process, because
+        processes of its compiler may keep its pipe open."""
         end = time.monotonic() + seconds
         while not self.has_line() and self.process.poll() is None:
             if time.monotonic() > end:
@@ -147,8 +151,8 @@ class Peer:
         raise Unfinished((said or ["no message"])[-1][:200])
 
     def ready(self, seconds):
-        """Returns the parameters and the MiB that PyTorch reserved. Fails if PyTorch uses an
-        attention other than the requested one."""
+        """Returns the number of parameters and the MiB that PyTorch has reserved. Fails if PyTorch
+        uses another attention kernel than the requested one."""
         n, reserved, took = self.line(seconds).strip().split(maxsplit=2)
         if self.attention and DEVICE == "cuda" and not took.startswith(self.attention):
             raise Unfinished(f"it uses {took}, not {self.attention}")
@@ -167,7 +171,8 @@ class Peer:
 
 
 def peer_step(kind, n_ctx, n_batch, seconds):
-    """Returns milliseconds, MiB of the device, MiB that PyTorch reserved, and parameters."""
+    """Runs a peer. Returns the milliseconds of a step, the growth of the device's memory in MiB,
+    the MiB that PyTorch has reserved, and the number of parameters."""
     memory = LargestMemory()
     memory.start()
     peer = Peer(*kind, n_ctx, n_batch)
@@ -184,8 +189,9 @@ def peer_step(kind, n_ctx, n_batch, seconds):
 
 
 def our_step(program, n_ctx, n_batch):
-    """Returns milliseconds plain and recorded, MiB, millions of parameters, and the cost of
-    recording with its interval, from the output of bench."""
+    """Runs `entropy-train bench`. Returns the milliseconds of a plain and of a recorded step, the
+    growth of the device's memory in MiB, the parameters in millions, and the text that states
+    the cost of recording with its interval."""
     n_layer, n_head, width, vocab = MODEL
     command = [program, "bench", "--backend", "cuda", "--precision", "bf16"]
     command += ["--arch", "SM+LN+GT", "--bias", "all"]
@@ -211,12 +217,13 @@ def our_step(program, n_ctx, n_batch):
 
 
 def padded(vocab):
-    """The vocabulary size padded as in nanoGPT, which makes products faster."""
+    """Returns the vocabulary size, padded as in nanoGPT so that products are faster."""
     return 128 * math.ceil(vocab / 128) if vocab > 128 else vocab
 
 
 def compiled():
-    """The compiled variants (mode, attention, vocabulary); the fastest is probably the first."""
+    """Returns the compiled variants as (mode, attention, vocabulary). The first variant is probably
+    the fastest."""
     more = padded(MODEL[3])
     return [
         ("default", "flash", more),
@@ -226,8 +233,8 @@ def compiled():
 
 
 def model_flops(n_ctx, n_batch):
-    """Returns the FLOPs of a step's matrix products: 6 per parameter and token, with the tied
-    wte counted once, and 12 d per visible pair of positions and layer."""
+    """Returns the FLOPs of a step's matrix products: 6 per parameter and token, where the tied
+    token matrix counts once, plus 12 d per layer and visible pair of positions."""
     n_layer, _, width, vocab = MODEL
     weights = n_layer * 12 * width**2 + vocab * width
     pairs = n_layer * n_ctx * (n_ctx + 1) / 2
@@ -246,11 +253,11 @@ def print_row(sizes, side, took, mib, reserved, ratio):
 def check_parameters(n, millions, vocab):
     n -= (vocab - MODEL[3]) * MODEL[2]
     if abs(n / 1e6 - millions) > 0.006:
-        sys.exit(f"the peer has {n} parameters, ours {millions} million")
+        sys.exit(f"the peer has {n} parameters, but our model has {millions} million")
 
 
 class Turns:
-    """Measures one size, alternately with the back-end and with a peer."""
+    """Measures training steps of one size, alternately with the back-end and with a peer."""
 
     def __init__(self, program, sizes):
         self.program, self.sizes = program, sizes
@@ -261,8 +268,8 @@ class Turns:
         self.ours.append(our_step(self.program, *self.sizes))
 
     def peer(self, side, kind, seconds):
-        """Returns the peer's time relative to the back-end's turns before and after it, and its
-        MiB; None if the peer did not finish."""
+        """Measures a peer. Returns the peer's time relative to the back-end's times before and
+        after it, and the peer's memory in MiB. Returns None if the peer does not finish."""
         try:
             took, mib, reserved, n = peer_step(kind, *self.sizes, seconds)
         except Unfinished as why:
@@ -305,7 +312,7 @@ def compare_flash(turns, _rate, _until):
 
 
 def require_compiled(turns, found, rate):
-    """Prints the verdict. found maps each attention to the results measured with it."""
+    """Prints the verdict. found contains a list of results for each kind of attention."""
     n_ctx = turns.sizes[0]
     share = model_flops(*turns.sizes) / (1e-3 * turns.recorded()) / rate
     print(f"\nT = {n_ctx}: recording costs {', '.join(one[4] for one in turns.ours)}")
@@ -352,14 +359,14 @@ def compare_steps(program, compare):
         plain, recorded, mib, *_ = turns.ours[0]
         print_row(sizes, "ours, no entropy recorded", plain, mib, "", "")
         print_row(sizes, "ours, recorded every step", recorded, mib, "", "1")
-        # Some time is reserved for the remaining sizes.
+        # Reserves a part of the time for the remaining sizes.
         until = 0.5 * begun * (len(STEPS) - 1 - i) / max(1, len(STEPS) - 1)
         compare(turns, rate, until)
 
 
 def warm():
-    """Fills the cache of torch.compile: starts all variants at once, each with a few processes
-    of the compiler and a share of most of the device's memory."""
+    """Fills the cache of torch.compile. Starts all variants at once, each of them with a few
+    compiler processes and an equal share of 85 % of the device's memory."""
     wanted = [(*kind, *sizes) for sizes in STEPS for kind in compiled()]
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "4"
     os.environ["ENTROPY_BENCH_SHARE"] = str(0.85 / len(wanted))

@@ -1,6 +1,6 @@
-/* Kernels that test the language of kernels: products, shuffles, barriers,
- * copies, captures, and broken rules. Compiled for the device and for the
- * host. */
+/* Kernels with which a test checks the language of kernels (kernel.h):
+ * products, shuffles, barriers, copies, captures, and broken rules. The file is
+ * compiled for the device and for the host. */
 #include "hooks/trainer/cuda/mma.h"
 
 extern "C" {
@@ -17,8 +17,8 @@ typedef struct held {
     size_t bytes;
 } held;
 
-/* Reserves memory and copies `in` (bytes) into it; leaves it uninitialised if
- * `in` is NULL. */
+/* Reserves `bytes` bytes of device memory. Copies `in` into it, or leaves it
+ * uninitialised if `in` is NULL. */
 static held hold(es_device *device, const void *in, size_t bytes)
 {
     held h = {device, NULL, bytes};
@@ -34,7 +34,7 @@ static void drop(held h)
     es_device_release(h.device, h.memory);
 }
 
-/* Copies the memory to `out` and releases it. */
+/* Copies the memory to `out` and releases the memory. */
 static void take(held h, void *out)
 {
     es_device_load(h.device, out, h.memory, h.bytes);
@@ -45,8 +45,8 @@ static void take(held h, void *out)
 
 enum { M = 16, N = 8, K = 16 };
 
-/* Copies a lane's pieces of 8 elements to shared memory: one piece of a, one
- * piece of b, and zeros after b. */
+/* Computes d = a b. Each lane copies 8 elements of a, and 8 elements of b or
+ * zeros, to shared memory. */
 template <class A>
 __global__ void multiply_kernel(float *d, const A *a, const A *b,
                                 bool b_transposed)
@@ -124,8 +124,8 @@ static void shuffle(es_device *device, int32_t *out, const int32_t *x)
 
 /* --- barriers ------------------------------------------------------------- */
 
-/* Block i reverses a stretch of blockDim floats and writes it to the mirrored
- * place of the output. */
+/* Block i reverses its blockDim floats of x and writes them to the mirrored
+ * position in `out`. */
 static __global__ void reverse_kernel(float *out, const float *x, int n)
 {
     es_begin_kernel();
@@ -155,8 +155,8 @@ static void reverse(es_device *device, float *out, const float *x, int n)
 
 /* --- copies --------------------------------------------------------------- */
 
-/* There are stages of 128 floats: one is summed while the next two are being
- * copied. */
+/* Adds up x. Copies run through stages of 128 floats: one stage is summed while
+ * the next two are being copied. */
 static __global__ void sum_kernel(float *out, const float *x, int n)
 {
     es_begin_kernel();

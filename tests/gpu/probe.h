@@ -1,6 +1,6 @@
 /**
- * Functions that test the language of kernels, on the device and on the host;
- * tests/cuda/test_cuda_host.c loads them as a plugin.
+ * Declares functions that test the language of kernels (kernel.h), on the
+ * device and on the host. tests/cuda/test_cuda_host.c loads them as a plugin.
  */
 #ifndef ES_TESTS_GPU_PROBE_H
 #define ES_TESTS_GPU_PROBE_H
@@ -11,17 +11,21 @@
 
 typedef struct es_device es_device;
 
-/** Ways to break the rules of kernel.h, and what happens on the host. */
+/** Rules of kernel.h that a kernel can break, and the consequence on the
+ *  host. */
 typedef enum es_broken {
-    ES_BREAK_BARRIER,   /* a barrier without all threads: ends the process */
-    ES_BREAK_SHUFFLE,   /* a shuffle without all lanes: ends the process */
-    ES_BREAK_MASK,      /* an incomplete mask: ends the process */
-    ES_BREAK_COPY,      /* a copy to other memory: ends the process */
-    ES_BREAK_BLOCK,     /* an incomplete warp: ends the process */
-    ES_BREAK_WAIT,      /* a copy that nothing waits for: reads NaN */
-    ES_BREAK_COMMIT,    /* a wait for a copy without a commit: reads NaN */
-    ES_BREAK_UNWRITTEN, /* a read of uninitialised shared memory: NaN */
-    ES_BREAK_ORDER,     /* no barrier between a write and a read: reads NaN */
+    ES_BREAK_BARRIER,   /* not all threads reach a barrier: the process ends */
+    ES_BREAK_SHUFFLE,   /* not all lanes make a shuffle: the process ends */
+    ES_BREAK_MASK,      /* a mask is not full: the process ends */
+    ES_BREAK_COPY,      /* a copy does not write to shared memory: the
+                         * process ends */
+    ES_BREAK_BLOCK,     /* a block has an incomplete warp: the process ends */
+    ES_BREAK_WAIT,      /* no thread waits for a copy: the data are NaN */
+    ES_BREAK_COMMIT,    /* a thread waits for a copy without es_cp_commit:
+                         * the data are NaN */
+    ES_BREAK_UNWRITTEN, /* a kernel reads uninitialised shared memory: NaN */
+    ES_BREAK_ORDER,     /* no barrier separates a write from a read: the data
+                         * are NaN */
     ES_N_BREAKS
 } es_broken;
 
@@ -30,30 +34,32 @@ typedef struct es_probe {
     void (*close)(es_device *device);
     es_status (*status)(es_device *device);
 
-    /** Computes d (16,8) = a (16,16) b (16,8) with ldmatrix and mma; a and b
-     *  are bf16 or fp16. With b_transposed, b is stored as (8,16). */
+    /** Computes d (16,8) = a (16,16) b (16,8) with es_ldmatrix and es_mma,
+     *  where a and b are bf16 or fp16. If b_transposed is true, b is stored as
+     *  (8,16). */
     void (*multiply)(es_device *device, float *d, const uint16_t *a,
                      const uint16_t *b, bool bf16, bool b_transposed);
 
-    /** Writes to out (3,32), for each of 32 lanes with numbers x (32): the
-     *  result of __shfl_sync from lane 5, the result of __shfl_xor_sync by 6,
-     *  both in halves of 16 lanes, and the ballot of x > 0. */
+    /** Writes three results for each of 32 lanes to out (3,32), where lane i
+     *  has the number x[i]: __shfl_sync from lane 5 and __shfl_xor_sync by 6,
+     *  both within halves of 16 lanes, and the ballot of x > 0. */
     void (*shuffle)(es_device *device, int32_t *out, const int32_t *x);
 
-    /** out (n) = x (n) reversed. Uses many blocks of 96 threads and shared
-     *  memory; n may be any number. */
+    /** Writes x (n) to out (n) in reverse order. Uses shared memory and many
+     *  blocks of 96 threads; n may be any number. */
     void (*reverse)(es_device *device, float *out, const float *x, int n);
 
-    /** sum (1) = sum of x (n), which is copied in pieces of 16 bytes while
-     *  earlier pieces are summed; n is a multiple of 128. */
+    /** Writes the sum of x (n) to sum (1). x is copied 16 bytes at a time,
+     *  while earlier parts are summed; n is a multiple of 128. */
     void (*sum)(es_device *device, float *sum, const float *x, int n);
 
     /** Captures launches that add 11 to a counter, and replays them three
-     *  times. counts (2) receives the counter after the capture and after the
-     *  replays. */
+     *  times. Writes the counter after the capture to counts[0], and the
+     *  counter after the replays to counts[1]. */
     void (*capture)(es_device *device, int32_t *counts);
 
-    /** Breaks a rule (es_broken) with 64 threads, which write out (64). */
+    /** Breaks a rule (es_broken) with 64 threads, whose results are written to
+     *  out (64). */
     void (*break_rule)(es_device *device, float *out, int rule);
 } es_probe;
 

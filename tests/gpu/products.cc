@@ -1,6 +1,6 @@
-/* Compares the products of gemm.cu, computed by a fake cuBLASLt, with the
+/* Tests the products of gemm.cu, computed by a fake cuBLASLt, against their
  * definition in gemm.h. tests/cuda/test_cuda_products.sh builds and runs this
- * program; exit code 1 if a test fails. */
+ * program. Exit code 1 if a test fails. */
 #include "tests/gpu/fake_cublas.h"
 
 /* --- products by definition ----------------------------------------------- */
@@ -26,9 +26,9 @@ static void fill(void *out, cudaDataType_t type)
 
 static float memory[8][MOST + 64] __attribute__((aligned(256)));
 
-/* Returns true if d and aux (M,N) have the values that gemm.h defines, and the
- * gaps between their rows have not changed. was_d and was_aux are the earlier
- * contents. */
+/* Returns true if d and aux (M,N) have the values that gemm.h defines, and if
+ * the gaps between their rows are unchanged. was_d and was_aux are the contents
+ * before the product. */
 static bool is_right(const es_gemm *p, const void *was_d, const void *was_aux)
 {
     const cudaDataType_t in = type_of(p, false), out = type_of(p, true);
@@ -69,13 +69,13 @@ static bool is_right(const es_gemm *p, const void *was_d, const void *was_aux)
     return right;
 }
 
-/* The properties of a product that the tests vary. */
+/* Properties of a product, which the tests vary. */
 typedef struct choice {
     es_gemm_type type;
     bool wide, a_transposed, b_transposed, bias;
-    int c; /* 0 without c, 1 if c is separate, 2 if c is d */
+    int c; /* 0: no c; 1: c is a separate matrix; 2: c is d */
     es_gemm_epilogue epilogue;
-    int shift; /* offset in elements of all arrays except bias and aux */
+    int shift; /* offset of all matrices except bias and aux, in elements */
 } choice;
 
 static es_gemm product_of(const choice *how)
@@ -142,8 +142,8 @@ static es_device open_one(int major)
     return device;
 }
 
-/* Checks all combinations of properties. Returns true if all results are
- * correct. */
+/* Computes products with all combinations of properties. Returns true if all
+ * results are correct. */
 static bool check_all(es_device *device, int *n, int *n_offered)
 {
     bool right = true;
@@ -181,8 +181,8 @@ static void test_products(int major)
     es_device device = open_one(major);
     const bool right = check_all(&device, &n, &n_offered);
     snprintf(name, sizeof name,
-             "on %d.x %d of %d products are fused, and right", major, n_offered,
-             n);
+             "on %d.x, %d of %d products are fused, and all are correct", major,
+             n_offered, n);
     report(right && library.n_run == n_offered, name);
     es_gemm_plans_free(device.plans);
 }
@@ -204,7 +204,7 @@ static void test_plans(void)
     right = right && es_device_gemm(&device, &p) && library.n_queries == 3;
     p.bias = (const char *)p.bias + 16;
     right = right && es_device_gemm(&device, &p) && library.n_queries == 4;
-    report(right, "a plan is for one combination of alignments");
+    report(right, "each combination of alignments has a separate plan");
     p.aux = (char *)p.aux + 2;
     right = !es_device_gemm(&device, &p);
     p.aux = (char *)p.aux - 2;
@@ -213,7 +213,7 @@ static void test_plans(void)
     p.bias = NULL;
     p.ldd = N + 4;
     report(right && !es_device_gemm(&device, &p) && library.n_queries == 4,
-           "unsuitable layouts are not requested");
+           "cuBLASLt is not asked to fuse products of unsuitable layout");
     es_gemm_plans_free(device.plans);
 }
 
@@ -247,13 +247,14 @@ static void test_refusals(void)
     library.code = CUBLAS_STATUS_EXECUTION_FAILED;
     es_gemm p = product_of(&how);
     report(es_device_gemm(&device, &p) && device.trouble,
-           "a failure is not a refusal");
+           "an error while running is reported and is not a refusal");
     es_gemm_plans_free(device.plans);
 }
 
 /* --- choices -------------------------------------------------------------- */
 
-enum { TIMING = 3 * 6 }; /* three candidates, 6 runs each */
+/* Number of runs when a product is timed: 3 candidates, 6 runs each. */
+enum { TIMING = 3 * 6 };
 
 static char path[4096];
 
@@ -279,8 +280,9 @@ static choice plain_choice(void)
     return how;
 }
 
-/* Runs the product on a device whose candidates take the given times. Checks
- * the number of runs, the chosen candidate, and the result. */
+/* Runs a product on a new device, whose candidates take the times in `took`.
+ * Returns true if the number of runs, the candidate that ran last, and the
+ * result are as expected. */
 static bool run_with(const float took[3], const choice *how, int want_runs,
                      int want_candidate, bool captures)
 {
@@ -299,8 +301,8 @@ static bool run_with(const float took[3], const choice *how, int want_runs,
     return right;
 }
 
-/* Returns true if the note of a new device, which finds the file, contains
- * `part`. */
+/* Returns true if the warning of a new device about the file of choices
+ * contains `part`, or if there is no warning and `part` is NULL. */
 static bool note_has(const char *part)
 {
     es_device device = open_one(9);
@@ -323,23 +325,23 @@ static void test_timing(void)
     remove(path);
     report(run_with(second, &how, TIMING + 1, 1, false) &&
                run_with(close, &how, 1, 1, false) && note_has(NULL),
-           "the fastest is chosen, and chosen again from the file");
+           "the fastest candidate is chosen, and the file keeps the choice");
     report(run_with(third, &adds, TIMING + 1, 2, false),
-           "a sum in place is added once");
+           "timing a product in place does not change its result");
     remove(path);
     report(run_with(close, &how, TIMING + 1, 0, false),
-           "the first stays unless another is faster by 2 %");
+           "the first candidate is kept unless another is 2 % faster");
     remove(path);
     report(run_with(refuses, &how, TIMING - 6 + 1, 2, false),
            "a refused candidate is not chosen");
     remove(path);
     report(run_with(second, &how, 1, 0, true) &&
                run_with(second, &how, TIMING + 1, 1, false),
-           "nothing is timed in a capture");
+           "no product is timed during a capture");
 }
 
-/* Returns true if a file with this content leads to the note, and the product
- * is timed again. */
+/* Writes `text` to the file of choices. Returns true if this causes the warning
+ * `note`, and if the product is then timed again and the file is corrected. */
 static bool survives(const char *text, const char *note)
 {
     static const float took[] = {5, 3, 4};
@@ -379,7 +381,7 @@ static void test_files(void)
     memset(text, '7', sizeof text);
     text[sizeof text - 1] = 0;
     right = right && survives(text, "line 1 is malformed");
-    report(right, "a file with any error is not used");
+    report(right, "a file with an error is not used");
     snprintf(text, sizeof text, "%s", good);
     text[strlen(text) - 2] = '7';
     write_text(text);
@@ -388,7 +390,7 @@ static void test_files(void)
     es_gemm p = product_of(&how);
     report(es_device_gemm(&device, &p) && library.n_run == TIMING - 6 + 1 &&
                !device.trouble,
-           "a missing candidate is chosen again");
+           "a product is timed again if its stored candidate is missing");
     es_gemm_plans_free(device.plans);
 }
 
@@ -412,13 +414,13 @@ static void test_places(void)
     setenv("XDG_CACHE_HOME", folder, 1);
     right = right && run_with(took, &how, TIMING + 1, 1, false) &&
             run_with(took, &how, 1, 1, false);
-    report(right, "choices are kept, or nothing is timed");
+    report(right, "products are only timed if their choices can be stored");
 }
 
 /* --- the listing ---------------------------------------------------------- */
 
-/* Returns how many of three products run: without bias and GELU, with bias, and
- * with bias and GELU. */
+/* Runs three products: without bias and GELU, with bias, and with bias and
+ * GELU. Returns how many of them are not refused. */
 static int run_three(int major, refusal refuses)
 {
     int n = 0;
@@ -460,7 +462,7 @@ static void test_listing(void)
     snprintf(folder, sizeof folder, "%s.none/file", path);
     setenv("ENTROPY_TRAIN_PLANS", folder, 1);
     report(right && note_has("cannot be written: products are not listed"),
-           "plans are listed");
+           "the plans of all products are listed");
     unsetenv("ENTROPY_TRAIN_PLANS");
 }
 

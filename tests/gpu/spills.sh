@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # usage: spills.sh LOG...
 #
-# Reads ptxas's output (-Xptxas -v) and prints one line for each kernel: registers,
-# bytes of spill stores and spill loads, and barriers. Exit code
-# 1 if a kernel spills.
+# Reads the output of ptxas (-Xptxas -v) and prints one line for each kernel:
+# the number of registers, and the bytes of stack, spill stores and spill loads.
+# Exit code 1 if a kernel spills registers to memory.
 set -euo pipefail
 
 printf '%-6s %9s %7s %7s %7s  %s\n' arch registers stack stores loads kernel

@@ -1,25 +1,29 @@
-# The stages of tests/gpu/check.sh, which sources this file: each stage is a
-# function that prints its table and returns 0 if it passed. A stage fails if a
-# program or library that it needs is missing.
+# The stages of tests/gpu/check.sh, which sources this file. Each stage is a
+# function that prints its table and returns 0 if the stage has passed. A stage
+# fails if a program or library that it needs is missing.
 #
-#   CASES     prefixes of the reference cases' names, such as "g01_sm_ln g17"
-#             (default: all cases that the back-end supports)
-#   PROGRAMS  parity tests of operations, such as "test_cuda_rows" (default: all)
-#   SHAPES    values of T for measuring attention alone, with d_k 64 (1024 4096)
-#   SIZES     T x batch of the trainer's steps (1024x32 128x64)
-#   PAIRS     number of pairs of steps
-#   MODEL     options of the model (default: GPT-2 small)
-#   LAUNCHES  number of kernel launches that ncu measures (1000, more than two
-#             steps)
+# Variables, with default values in parentheses:
+#
+#   CASES     prefixes of the names of reference cases, for example
+#             "g01_sm_ln g17" (all cases that the back-end supports)
+#   PROGRAMS  tests that compare operations with plain loops, for example
+#             "test_cuda_rows" (all)
+#   SHAPES    context lengths T for the stages attention and counters, with heads
+#             of width 64 (1024 4096)
+#   SIZES     sizes of training steps, as T x batch (1024x32 128x64)
+#   PAIRS     number of pairs of training steps (20)
+#   MODEL     options of the model (GPT-2 small)
+#   LAUNCHES  number of kernel launches that ncu measures (1000, which is more
+#             than two steps)
 #   TRAINING  maximum duration of the training run in seconds (60)
-#   STEPS     maximum number of its steps (1000000)
+#   STEPS     maximum number of steps of the training run (1000000)
 train=$BUILD/entropy-train
 bench=$BUILD/gpu-bench-attention
-n_tokens=${ENTROPY_BENCH_TOKENS:-16384} # B T of attention by itself
+n_tokens=${ENTROPY_BENCH_TOKENS:-16384} # tokens B T of a measurement of attention
 
-# Runs one of this project's programs. A program that failed runs again with
-# blocking launches, so that its message names the launch. The last line of
-# output is the exit code of the second run.
+# Runs a program of this project. If it fails, runs it again with blocking
+# launches, so that its message names the launch that fails. The last line of
+# output is then the exit code of the second run.
 checked() { # COMMAND...
     local code=0
     ours "$@" || code=$?
@@ -30,13 +34,14 @@ checked() { # COMMAND...
     return $code
 }
 
-# Prints the path of an NVIDIA tool on the PATH or in the folder of a toolkit.
+# Prints the path of an NVIDIA tool, which is on the PATH or in the folder of a
+# toolkit.
 tool() { # NAME
     command -v "$1" || ls -d {/usr/local/cuda*{/bin,/compute-sanitizer},/opt/nvidia/nsight-compute/*}/"$1" 2>/dev/null |
         tail -1 | grep .
 }
 
-need() { # NAME: writes its path to $found, or fails the stage
+need() { # NAME: writes the path of NAME to $found, or fails the stage
     found=$(tool "$1") || { echo "$1 is not installed"; exit 1; }
 }
 
@@ -72,10 +77,11 @@ for name in ("torch", "triton", "transformers", "numpy", "cffi"):
 
 # --- correctness ----------------------------------------------------------------------
 
-# Compares the package's kernels with the formula in double precision.
+# Compares the Python package's kernels with the entropy's formula in double
+# precision.
 statistics() { ENTROPYSCAN_HOME=$BUILD python3 -W ignore tests/gpu/torch_statistics.py; }
 
-# The cases are in the bundle, or else in the source.
+# The folder of the reference cases is in the bundle, or else in the source.
 case_folder=$BUILD/cases
 [ -d "$case_folder" ] || case_folder=tests/trainer/cases
 cases() { # sets the array found to the files of the cases
@@ -86,15 +92,15 @@ cases() { # sets the array found to the files of the cases
     done
 }
 
-verify_in() { # PRECISION, with its tolerance
+verify_in() { # PRECISION: each precision has its own tolerance
     cases
     echo "== verify, $1"
     checked "$train" verify --backend cuda --precision "$1" "${found[@]}" |
         sed "s|$case_folder/||"
 }
 
-# Reads lines "WHAT ERROR TOLERANCE" of a test. Prints for each array the line
-# whose error is largest relative to the tolerance.
+# Reads lines "ARRAY ERROR TOLERANCE" that a test has written. Prints for each
+# array the line with the largest ratio of error and tolerance.
 array_table() {
     awk '
         {
@@ -114,8 +120,8 @@ array_table() {
         sed '1i | array | times | error | tolerance | share |\n| --- | --- | --- | --- | --- |'
 }
 
-# Runs a program that compares operations with plain loops in double. Fails if
-# the program does not find the device, because it has then tested nothing.
+# Runs a test program that compares operations with plain loops in double. Fails
+# if the program does not find the device, because it then tests nothing.
 parity() { # PROGRAM
     local failed=0 said missing='no CUDA device|: not there' errors
     errors=$(mktemp)
@@ -132,8 +138,8 @@ parity() { # PROGRAM
     return $failed
 }
 
-# Runs the reference cases in each precision and the tests of all operations,
-# all at the same time.
+# Runs the reference cases in each precision and the tests of all operations.
+# All of these programs run at the same time.
 verify() {
     local failed=0 precision program i logs pids=()
     logs=$(mktemp -d)
@@ -157,7 +163,8 @@ verify() {
     return $failed
 }
 
-# A model that is too large for any card must end with a one-line message.
+# Checks that a model which is too large for any card ends with a one-line
+# message.
 out_of_memory() {
     local said code=0
     echo '== out of memory'
@@ -168,8 +175,9 @@ out_of_memory() {
     [ $code = 3 ] && [[ $said == *'out of memory: '* && $said != *$'\n'* ]]
 }
 
-# If the sanitizer can select kernels, checks only the back-end's kernels: those
-# of cuBLAS would take longer than all of these.
+# Runs reference cases under the sanitizer and prints its findings. If the
+# sanitizer can select kernels, it checks only the back-end's kernels, because
+# the kernels of cuBLAS would take longer than all of them.
 sanitized() { # SANITIZER TOOL PRECISION
     local said code=0 found_what only
     for only in '--kernel-name kernel_substring=_kernel' ''; do
@@ -188,8 +196,8 @@ sanitized() { # SANITIZER TOOL PRECISION
     return 1
 }
 
-# Checks memory accesses and races with three cases: temperatures and entropy
-# regularisation, PowerSoftmax, and LN with GELU.
+# Checks memory accesses and races in three reference cases, which cover
+# temperatures, entropy regularisation, PowerSoftmax, LayerNorm and GELU.
 sanitize() {
     local failed=0 name precision sanitizer
     need compute-sanitizer
@@ -209,7 +217,8 @@ sanitize() {
 
 # --- speed ----------------------------------------------------------------------------
 
-# Needs no PyTorch; the stage flash also measures SDPA.
+# Measures attention. Unlike the stage flash, which also measures PyTorch's SDPA,
+# this stage does not need PyTorch.
 attention() {
     local failed=0 n_ctx line
     echo "Milliseconds, bf16, causal, B T = $n_tokens, H d_k = 768, d_k = 64; the"
@@ -232,8 +241,8 @@ attention() {
     return $failed
 }
 
-# Options for steps with and without recording, which alternate. The model is
-# GPT-2 small as in peer_torch.py, or MODEL.
+# Sets the options of a benchmark in which steps with and without recording
+# alternate. The model is MODEL, or GPT-2 small as in peer_torch.py.
 options_of() { # T B PAIRS: writes to the array options
     local model
     read -ra model <<<"${MODEL:---n-layer 12 --n-head 12 --d-model 768 --vocab 50257}"
@@ -250,8 +259,8 @@ step() {
         (export ENTROPY_TRAIN_PLANS=$plans && checked "$train" "${options[@]}") ||
             failed=1
     done
-    # Measures the effect of switching off each of two parts of the back-end,
-    # with the last size.
+    # Measures steps of the last size with overlapping switched off, and with the
+    # timing of products switched off.
     for part in OVERLAP TUNING; do
         echo "== T x B = $size, ENTROPY_TRAIN_$part=off"
         (export "ENTROPY_TRAIN_$part=off" && checked "$train" "${options[@]}") ||
@@ -262,10 +271,10 @@ step() {
     return $failed
 }
 
-# Reads the CSV output of ncu, and prints each kernel's share of an average step
-# over all complete steps. A step ends with its last adamw_kernel, of which
-# there is one for each group of parameters. Counting starts with the first
-# kernel.
+# Reads the CSV output of ncu, and prints each kernel's share of the time of an
+# average step, computed from all complete steps. The first step begins with the
+# first kernel. A step ends with the last of its consecutive adamw_kernels, since
+# AdamW runs once for each group of parameters.
 kernel_table() {
     awk -F'","' '
         function end_step(    i) {
@@ -303,7 +312,8 @@ kernel_table() {
         }'
 }
 
-# Measures with ncu, which serialises the kernels. Stores the complete output.
+# Measures the times of kernels with ncu, which runs them one after another.
+# Stores the complete output of ncu in TABLES.
 kernels() {
     local log=$TABLES/kernels.csv size=${SIZES:-128x64}
     size=${size##* }
@@ -321,14 +331,15 @@ kernels() {
     return 1
 }
 
-may_count() { # LOG of ncu: fails the stage if ncu may not count
+may_count() { # LOG: fails the stage if ncu may not read counters, according to LOG
     ! grep -q ERR_NVGPUCTRPERM "$1" ||
         { echo 'ncu may not read counters here'; exit 1; }
 }
 
-# For each T, measures the fifth forward pass without statistics and the first
-# with statistics, then a backward pass without and with dL/dE.
-# bench_attention.c makes 5 warm-up calls of each variant.
+# Measures four attention kernels for each T with ncu: the fifth forward pass
+# without statistics, the first forward pass with statistics, a backward pass
+# without dL/dE, and a backward pass with dL/dE. bench_attention.c first makes 5
+# warm-up calls of each variant.
 counters() {
     local failed=0 n_ctx which log=$TABLES/counters.log
     need ncu
@@ -356,13 +367,14 @@ flash() { python3 -W ignore tests/gpu/peer_torch.py flash "$bench" "$train"; }
 eager() { python3 -W ignore tests/gpu/peer_torch.py eager "$train"; }
 compile() { python3 -W ignore tests/gpu/peer_torch.py compile "$train"; }
 
-# check.sh has created WATCH_FOLDER and started jobs that use it.
+# Measures the cost of es.watch. check.sh has already created WATCH_FOLDER and
+# started the jobs.
 watch() {
     ENTROPYSCAN_HOME=$BUILD ENTROPY_RECORDER=$WATCH_FOLDER/recorder \
         python3 -W ignore tests/gpu/torch_watch.py measure "$WATCH_FOLDER"
 }
 
-# Finds PyTorch's or the machine's libnccl.so.2.
+# Prints the path of libnccl.so.2, which belongs to PyTorch or to the machine.
 find_nccl() {
     local folder
     [ -z "${ENTROPY_TRAIN_NCCL:-}" ] || { echo "$ENTROPY_TRAIN_NCCL"; return; }
@@ -392,16 +404,16 @@ train_ranks() { # NAME WORLD [VARIABLE=VALUE...]: writes the recorded samples to
     return $code
 }
 
-# Succeeds if both files of losses exist and the losses differ by at most 1e-6.
+# Succeeds if both runs have recorded three losses, which differ by at most 1e-6.
 near() { # NAME OTHER
     paste <(grep '"loss"' "$work/$1") <(grep '"loss"' "$work/$2") |
         awk -F '"value":|}' '{ d = $2 - $4; n += $2 > 0 && d <= 1e-6 && d >= -1e-6 }
             END { exit !(NR == 3 && n == NR) }'
 }
 
-# NCCL needs a separate device for each rank. On a machine with a single device,
-# one process joins NCCL alone, so that its calls are captured and run, and two
-# ranks share the device and exchange data through the host.
+# Tests several ranks. NCCL needs a separate device for each rank. With a single
+# device, one process joins NCCL alone, so that NCCL's calls are captured and
+# run; then two ranks share the device and exchange gradients through the host.
 ranks() {
     local failed=0 nccl n
     nccl=$(find_nccl) ||
@@ -437,8 +449,8 @@ ranks() {
 
 # --- a training ---------------------------------------------------------------------
 
-# Records each step of a training run in FILE. Micro-batches and learning rates
-# of the first steps do not depend on the number of steps.
+# Makes a training run and records it in FILE. The micro-batches and the learning
+# rates of the first steps do not depend on the number of steps.
 record_training() { # FILE OPTION...
     local model
     read -ra model <<<"${MODEL:---n-layer 12 --n-head 12 --d-model 768 --ctx 128 --batch 8}"
@@ -452,8 +464,8 @@ losses() { # RUN: prints lines "STEP LOSS"
         awk -F, '/^[0-9]/ { print $1, $4 }'
 }
 
-# Creates the token file, and computes the first losses on the CPU. This takes
-# minutes, so it runs on the machine that builds the programs.
+# Creates the token file, and computes the losses of the first steps on the CPU.
+# This takes several minutes, so the machine that builds the programs does it.
 prepare_training() {
     local run
     [ -f "$BUILD/corpus.tok" ] ||
@@ -467,8 +479,9 @@ prepare_training() {
     [ -s "$BUILD/cpu-losses.txt" ]
 }
 
-# Compares the losses with the losses computed on the CPU. The tolerance for
-# bf16 is three times 1.0e-3, the effect of bf16 rounding on the CPU.
+# Compares the losses of the first 20 steps with those computed on the CPU. The
+# tolerance for bf16 is three times 1.0e-3, by which bf16 changes the losses on
+# the CPU.
 compare_losses() { # PRECISION TOLERANCE
     ours record_training "$work/$1.db" --backend cuda --precision "$1" --steps 20 \
         --record-every 1 || return

@@ -26,7 +26,7 @@ N_TOKENS = int(setting("TOKENS", "16384"))
 
 
 def captured(call):
-    """Captures the call as a CUDA graph."""
+    """Captures call() as a CUDA graph. Returns a function that replays the graph."""
     if DEVICE != "cuda":
         return call
     side = torch.cuda.Stream()
@@ -46,7 +46,7 @@ def captured(call):
 
 
 def sdpa_times(n_batch, n_head, n_ctx, width):
-    """Returns the milliseconds of causal SDPA in bf16, forward and backward."""
+    """Returns the milliseconds of the forward and of the backward pass of causal SDPA in bf16."""
     qkv = torch.randn(n_batch, n_ctx, 3, n_head, width, device=DEVICE).bfloat16()
     q, k, v = (qkv[:, :, i].transpose(1, 2).requires_grad_() for i in range(3))
     dy = torch.randn(n_batch, n_ctx, n_head, width, device=DEVICE).bfloat16()
@@ -56,8 +56,8 @@ def sdpa_times(n_batch, n_head, n_ctx, width):
         return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
     forward_time = time_rounds(captured(forward))
-    # The backward pass is captured together with the forward pass, on the same
-    # stream.
+    # The backward pass is captured together with the forward pass, because both
+    # must run on the same stream.
     both_time = time_rounds(
         captured(lambda: torch.autograd.grad(forward(), (q, k, v), dy))
     )
@@ -65,7 +65,7 @@ def sdpa_times(n_batch, n_head, n_ctx, width):
 
 
 def sdpa_takes():
-    """Returns the name of the kernel that SDPA chooses by default."""
+    """Returns the kind and the name of the kernel that SDPA chooses by default."""
     q = torch.randn(4, 12, 1024, 64, device=DEVICE).bfloat16().requires_grad_()
     return attention_kernel(
         lambda: F.scaled_dot_product_attention(q, q, q, is_causal=True)
@@ -73,13 +73,13 @@ def sdpa_takes():
 
 
 def back_ends():
-    """Returns two kernels of SDPA: the requirement refers to the first, the stretch goal to the
-    second."""
+    """Returns the two kernels of SDPA that are compared. The requirement refers to the first, and
+    the stretch goal to the second."""
     return ("flash", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION)
 
 
 def all_sdpa_times(sizes):
-    """Returns the times of SDPA with each of these kernels; NaN if a kernel does not support the
+    """Returns sdpa_times for each kernel of back_ends; NaN if a kernel does not support the
     call."""
     times = []
     for _, back_end in back_ends():
@@ -108,8 +108,9 @@ def percent(cost, low, high):
 
 
 def attention_row(program, width, n_ctx):
-    """Prints a line. Returns the time of each of SDPA's kernels relative to the fused
-    attention, forward and backward, the costs of statistics, and the sizes."""
+    """Measures one size and prints a line of the table. Returns the times of SDPA's kernels
+    relative to the fused attention (forward, then backward), the costs of statistics, and the
+    sizes."""
     sizes = (max(1, N_TOKENS // n_ctx), MODEL[2] // width, n_ctx, width)
     sdpa = all_sdpa_times(sizes)
     _, _, forward, _, backward, *costs = our_attention_times(program, *sizes)
@@ -126,7 +127,8 @@ def attention_row(program, width, n_ctx):
 
 
 def worst_of(rows, i, back_end):
-    """Returns the smallest ratio and its sizes; NaN counts as smaller than any number."""
+    """Returns the smallest ratio of all rows, and a text that names its sizes. NaN counts as
+    smaller than any number."""
     row = min(rows, key=lambda row: (not math.isnan(row[0][i][back_end]), row[0][i][back_end]))
     where = f"worst of {len(rows)}: d_k {row[2][0]}, T {row[2][1]}"
     return row[0][i][back_end], where

@@ -10,8 +10,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "hooks/python"))
 BEGIN = time.monotonic()
 
-# With this setting, the check for a device does not initialise the device, so
-# that the process can still fork.
+# With this setting, PyTorch's check for a device does not initialise CUDA, so
+# that the process can still fork afterwards.
 os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")
 try:
     import torch
@@ -40,7 +40,7 @@ def device_name():
 
 
 def verdict(holds, needs_gpu=True):
-    """Returns the verdict as text. Speeds are judged on a GPU only."""
+    """Returns the verdict as text. Without a GPU, requirements that need one are not judged."""
     if needs_gpu and DEVICE != "cuda":
         return "not judged, no GPU"
     return "holds" if holds else "fails"
@@ -51,18 +51,19 @@ def required(what, ratio, least):
 
 
 def stretch(what, ratio):
-    """Prints a stretch goal, which has no verdict."""
+    """Prints the measured ratio for a stretch goal, which has no verdict."""
     print(f"stretch: {what}: {ratio:.2f}x")
 
 
 def require(what, holds):
-    """Prints the verdict on a property that can also be checked on the CPU."""
+    """Prints the verdict on a requirement that can also be checked without a GPU."""
     print(f"required: {what}: {verdict(holds, needs_gpu=False)}", flush=True)
 
 
 def middle(values):
-    """Returns the median, and the interval of order statistics that contains the median with 95
-    % confidence; with fewer than six values, the whole range."""
+    """Returns the median, and the lower and upper limit of its 95 % confidence interval, which are
+    two of the values. With fewer than six values, the limits are the smallest and the largest
+    value."""
     ordered, n = sorted(values), len(values)
     below, outside = 0.0, 0  # P(at most `outside` values are below the median)
     while outside < n // 2:
@@ -79,8 +80,8 @@ def seconds_left():
 
 
 def attention_kernel(call):
-    """Returns the attention that a call runs, according to the names of its kernels: "cudnn
-    NAME", "flash NAME", "math", or "unknown ..."."""
+    """Returns which attention kernel call() runs, according to the profiler: "cudnn (NAME)",
+    "flash (NAME)", "efficient (NAME)", "math", or "unknown (REASON)"."""
     try:
         activity = [torch.profiler.ProfilerActivity.CUDA]
         with torch.profiler.profile(activities=activity) as profile:
@@ -102,7 +103,8 @@ def our_environment():
 
 
 def time_rounds(call, milliseconds=3.0):
-    """Returns the median milliseconds per call; each round has as many calls as take 3 ms."""
+    """Returns the median time of call() in milliseconds over N_ROUNDS rounds. A round has as many
+    calls as take about `milliseconds`."""
 
     def timed(n):
         wait()
@@ -118,7 +120,7 @@ def time_rounds(call, milliseconds=3.0):
 
 
 def matrix_rate():
-    """Returns the FLOP/s of a bf16 product of random n x n matrices."""
+    """Returns the FLOP/s of a bf16 product of random n x n matrices, and n."""
     n = 8192 if DEVICE == "cuda" else 256
     a, b = (torch.randn(n, n, device=DEVICE).bfloat16() for _ in range(2))
     return 2 * n**3 / (1e-3 * time_rounds(lambda: a @ b, 20)), n

@@ -1,5 +1,5 @@
-"""GPT-2 as usually written in PyTorch, one training step, and a process that runs training steps
-while peer_torch.py measures them.
+"""Defines GPT-2 as it is usually written in PyTorch, a training step, and the process that runs
+training steps for peer_torch.py.
 """
 
 import math
@@ -21,8 +21,8 @@ class Block(nn.Module):
         self.fc, self.out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def weigh(self, q, k, v):
-        """Returns the output of attention with an explicit matrix, and the matrix's entropy as
-        in the papers."""
+        """Returns the output of attention, computed with an explicit attention matrix. Stores the
+        mean entropy of each head, computed by the papers' formula, in self.entropy."""
         n_ctx = q.shape[2]
         mask = torch.ones(n_ctx, n_ctx, dtype=torch.bool, device=q.device).tril()
         scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[3])
@@ -50,7 +50,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """The loss is part of the model, so that torch.compile includes it."""
+    """GPT-2. The model computes the loss itself, so that torch.compile compiles the loss, too."""
 
     def __init__(self, n_layer, n_head, width, vocab, n_ctx, keeps):
         super().__init__()
@@ -86,7 +86,7 @@ def make_optimiser(model):
 
 
 def torch_step(mode, vocab, n_ctx, n_batch):
-    """Returns the model and a function that takes one training step, in bf16 with f32
+    """Returns a function and the model. The function makes a training step in bf16 with f32
     parameters, and returns the loss without waiting for it."""
     n_layer, n_head, width, _ = MODEL
     torch.manual_seed(1)
@@ -106,7 +106,7 @@ def torch_step(mode, vocab, n_ctx, n_batch):
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
-        if mode == "papers":  # as the papers log it
+        if mode == "papers":  # logs the entropy like the papers
             torch.stack([block.entropy for block in model.blocks]).cpu()
         return loss.detach()
 
@@ -114,9 +114,9 @@ def torch_step(mode, vocab, n_ctx, n_batch):
 
 
 def serve(mode, vocab, n_ctx, n_batch):
-    """Runs in a separate process: prints one line with the number of parameters, the
-    largest MiB that PyTorch reserved, and the attention that a step ran; after each "go" on
-    standard input, runs a step and prints its milliseconds."""
+    """Runs in a separate process. Prints a line with the number of parameters, the largest amount
+    of memory in MiB that PyTorch has reserved, and the attention kernel of a step. Then waits for
+    the line "go" on standard input, measures steps, and prints the milliseconds of a step."""
     if DEVICE == "cuda":
         torch.cuda.set_per_process_memory_fraction(float(setting("SHARE", "1")))
     step, model = torch_step(mode, vocab, n_ctx, n_batch)

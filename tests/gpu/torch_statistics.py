@@ -1,17 +1,19 @@
 """usage: torch_statistics.py
 
-Compares the package's Triton kernels on a device with the formula in double: the entropy of
-every row and of every head, for each number type, kind of attention and kind of queries and
-keys. A column holds the largest error in nats and the share of rows that took the exact pass.
-Then times the kernels next to scaled_dot_product_attention's forward pass. Exit code 1 if the
-error of an entropy exceeds LIMITS.
+Compares the entropies that the Python package's Triton kernels compute on a device with the
+formula in double, for every row and head, each number type, each kind of attention, and several
+kinds of queries and keys. A column of the table contains the largest error in nats, and the share
+of rows that the kernels computed again exactly. Then compares the time of the kernels with the
+forward pass of scaled_dot_product_attention. Exit code 1 if the error of an entropy exceeds
+LIMITS.
 
-The kernels of each type and kind compile in a separate process, as many at a time as
-there are processors.
+The kernels of each number type and kind of attention are compiled in a separate process. There
+are as many processes at a time as processors.
 
   ENTROPYSCAN_HOME          folder of the libraries
-  ENTROPY_BENCH_DEVICE      cpu: tests this file with Triton's interpreter
-  ENTROPY_BENCH_STATISTICS  "bf16:plain fp32:packed": only these
+  ENTROPY_BENCH_DEVICE      cpu, to test this file with Triton's interpreter
+  ENTROPY_BENCH_STATISTICS  types and kinds to test, for example "bf16:plain fp32:packed"
+                            (default: all)
 """
 
 import math
@@ -38,8 +40,8 @@ F = torch.nn.functional
 TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 LIMITS = {"bf16": 1e-4, "fp16": 1e-4, "fp32": 1e-5}  # nats
 B, T = (2, 300) if DEVICE == "cuda" else (1, 20)
-# For each kind: number of query heads, number of key heads, head width, and
-# options of the attention.
+# Kinds of attention: the number of query heads, the number of key heads, the head
+# width, and options of the attention.
 KINDS = {
     "plain": (4, 4, 64, {}),
     "grouped": (6, 2, 128, {}),
@@ -61,15 +63,15 @@ def normal(*shape):
 
 
 def with_offset(*shape):
-    """Returns numbers as in trained models, with a common offset and two channels far above the
-    rest."""
+    """Returns random numbers with properties of trained models: each channel has an offset, and two
+    channels are far larger than the others."""
     channels = torch.zeros(shape[-1], device=DEVICE)
     channels[::2], channels[1::2] = 0.6, -0.6
     channels[3], channels[11] = 9.0, -7.0
     return 0.7 * normal(*shape) + channels
 
 
-# Kinds of data: functions that draw queries and keys of given shapes.
+# Kinds of queries and keys: functions that draw them with the shapes q and k.
 DATA = {
     "N(0,1)": lambda q, k: (normal(*q), normal(*k)),
     "deviation 3": lambda q, k: (3 * normal(*q), 3 * normal(*k)),
@@ -79,8 +81,8 @@ DATA = {
 
 
 def attention_of(kind):
-    """Returns for a kind: the options of the attention; the keys that a query sees, (B|1,1,T,T);
-    the rows that count, (B,T)."""
+    """Returns for a kind of attention: its options; a mask of the keys that each query sees, as
+    (B,1,T,T) or (1,1,T,T); and a mask of the rows that are compared, as (B,T)."""
     options = dict(KINDS[kind][3])
     i = torch.arange(T, device=DEVICE)
     seen = (i[None, :] <= i[:, None])[None]
@@ -102,7 +104,8 @@ def attention_of(kind):
 
 
 def entropies(query, key, call, seen):
-    """Returns the entropies (B,H,T) by the formula in double; NaN for a row that sees no key."""
+    """Returns the entropies (B,H,T) in nats, computed by the formula in double. A row that sees no
+    key has the entropy NaN."""
     key = key.double().repeat_interleave(query.shape[1] // key.shape[1], 1)
     scores = query.double() @ key.transpose(-1, -2) * call.scale
     if call.softcap:
@@ -112,8 +115,8 @@ def entropies(query, key, call, seen):
 
 
 def error_of(number, kind, data):
-    """Returns the largest error of a row and of a head, and the share of rows that took the
-    exact pass."""
+    """Returns the largest error of any row's or head's entropy in nats, and the share of rows that
+    the kernels computed again exactly."""
     torch.manual_seed(1)
     h, kv, d, _ = KINDS[kind]
     what, seen, rows = attention_of(kind)
@@ -135,8 +138,8 @@ def error_of(number, kind, data):
 
 
 def row_of(case):
-    """Returns a line of the table, and True if its errors are within the limit. Runs in a
-    separate process; an exception becomes the line's text."""
+    """Returns a line of the table, and True if its errors are within the limit. Runs in a separate
+    process. If an exception occurs, the line contains its message."""
     number, kind = case.replace("_", " ").split(":")
     try:
         found = [error_of(number, kind, data) for data in DATA]
@@ -152,8 +155,8 @@ def parity():
     print(f"Largest error in nats (limits: {LIMITS}), share of exact rows. T {T}.\n")
     print(f"| type | kind | {' | '.join(DATA)} |\n|" + " --- |" * 6, flush=True)
     is_good = True
-    # Each process is a fork of a process that has imported the package and done
-    # nothing else.
+    # Each process is forked from a process that has only imported the package, so
+    # that CUDA has not been initialised before the fork.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["entropyscan._triton"])
     n_processes = min(len(CASES), os.cpu_count() or 1)

@@ -1,36 +1,39 @@
 """usage: torch_watch.py prepare FOLDER
        torch_watch.py measure FOLDER
 
-Measures the cost of es.watch for a model of transformers in training, and checks that it
-changes nothing (tests/gpu/check.sh): GPT-2 small at B 32, T 1024 with bf16 autocast, and
-four layers as wide as those of Llama 3.2 3B (24 heads of 128, 8 of keys) in bf16 at
-B 1, T 4096, each in eager mode, with torch.compile, and with mode="reduce-overhead".
-Queries and keys are scaled so that entropies are 1 to 3 nats, as in a trained model.
+Measures how much es.watch slows down the training of models of the package transformers, and
+checks that it changes no loss. tests/gpu/check.sh runs this program. There are two models: GPT-2
+small with B 32, T 1024 and bf16 autocast, and four layers as wide as those of Llama 3.2 3B (24
+query heads and 8 key heads of width 128) in bf16 with B 1, T 4096. Each model is trained in eager
+mode, with torch.compile, and with torch.compile and mode="reduce-overhead". Queries and keys are
+scaled so that entropies are 1 to 3 nats, as in a trained model.
 
-Each of the six jobs is a process with two equal models, one of which is watched. Compiling
-uses the CPUs for a minute but hardly the device, so `prepare` starts the jobs while other
-stages run. The jobs compile and wait for `measure`, which starts any job that `prepare` did
-not start, lets the jobs measure one after another, and prints a table. Jobs and `measure`
-communicate through files in FOLDER.
+This gives six jobs. Each job is a process with two equal models, one of which is watched.
+Compiling uses the CPUs for a minute but hardly the device, so `prepare` starts the jobs while
+other stages run. The jobs compile and then wait for `measure`. `measure` starts the jobs that
+`prepare` did not start, lets the jobs measure one after another, and prints a table. Jobs and
+`measure` communicate through files in FOLDER.
 
-The watch records every second step. A round consists of two steps of the plain model, a
-recorded step and an unrecorded one, in alternating order, with a wait after each step. With
-the times p of a plain, r of a recorded and u of an unrecorded step, every=1 costs r / p - 1
-and every=50 costs (r + 49 u) / 50 p - 1: medians over the rounds, and their 95 % intervals.
-Before that, losses of both models are compared bit by bit, and steps of both run under
-set_sync_debug_mode("error"); afterwards the samples in the file are compared with the recorded
-steps.
+The watch records every second step. A round consists of two steps of the plain model, and of a
+recorded and an unrecorded step of the watched model, in alternating order, with a wait after each
+step. If a plain step takes p, a recorded step r and an unrecorded step u, the cost of every=1 is
+r / p - 1, and the cost of every=50 is (r + 49 u) / 50 p - 1. The table contains the medians over
+the rounds and their 95 % intervals. Before the rounds, the losses of both models are compared bit
+by bit, and steps of both models run under set_sync_debug_mode("error"). After the rounds, the
+samples in the run file are compared with the recorded steps.
+
+Variables, with default values in parentheses:
 
   ENTROPYSCAN_HOME       folder of the libraries and programs
-  ENTROPY_RECORDER       the recorder, with its libraries (a script)
-  ENTROPY_BENCH_DEVICE   cpu: tests this file with tiny models
-  ENTROPY_BENCH_WATCH    "gpt2:eager llama:compile": only these jobs
-  ENTROPY_BENCH_ROUNDS   largest number of rounds (21)
-  ENTROPY_BENCH_WATCH_SECONDS  time for the rounds of a job (5)
-  ENTROPY_BENCH_SECONDS  time after which `measure` ends
+  ENTROPY_RECORDER       script that starts the recorder with its libraries
+  ENTROPY_BENCH_DEVICE   cpu, to test this file with tiny models (cuda)
+  ENTROPY_BENCH_WATCH    jobs to run, for example "gpt2:eager llama:compile" (all six)
+  ENTROPY_BENCH_ROUNDS   maximum number of rounds (21)
+  ENTROPY_BENCH_WATCH_SECONDS  time for the rounds of a job in seconds (5)
+  ENTROPY_BENCH_SECONDS  time in seconds after which `measure` ends (220)
   ES_LIBRARY_PATH        LD_LIBRARY_PATH of this project's programs
 
-Exit code: 0 if every job ended and all requirements that do not depend on speed are met.
+Exit code 0 if every job has ended and all requirements that do not depend on speed are met.
 """
 
 import csv
@@ -60,12 +63,12 @@ from torch_common import (
 )
 
 MODES = ("reduce-overhead", "compile", "eager")
-# Graphs keep their memory, and eager GPT-2 needs more than half of the device's
-# memory, so it comes last.
+# Eager mode comes last, because CUDA graphs of other jobs keep their memory, and
+# eager GPT-2 needs more than half of the device's memory.
 JOBS = setting(
     "WATCH", " ".join(f"{model}:{mode}" for mode in MODES for model in ("gpt2", "llama"))
 ).split()
-# The share of the device's memory that a job may use while other jobs compile.
+# Share of the device's memory that a job may use while other jobs compile.
 SHARE = {"gpt2": 0.28, "llama": 0.15}
 EVERY = 2
 SCORES = 2.6  # the standard deviation of scores that gives 1 to 3 nats
@@ -75,7 +78,7 @@ IS_GPU = DEVICE == "cuda"
 
 
 def build(name):
-    """Builds a model; its weights are the same each time."""
+    """Returns a model. Each call gives the same weights."""
     from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(1)
@@ -114,7 +117,7 @@ def build(name):
 
 
 def sizes(name):
-    """Returns B, T."""
+    """Returns the batch size B and the context length T of a model."""
     if not IS_GPU:
         return 2, 16
     return (32, 1024) if name == "gpt2" else (1, 4096)
@@ -122,9 +125,8 @@ def sizes(name):
 
 @torch.no_grad()
 def sharpen(model, width):
-    """Scales the projections of queries and keys so that scores have the standard deviation
-    SCORES. The inputs of the projections are normalised, so the scale depends on the weights
-    only."""
+    """Scales the projections of queries and keys so that the standard deviation of scores is
+    SCORES. The projections' inputs are normalised, so this only depends on the weights."""
     for name, weight in model.named_parameters():
         if name.endswith("c_attn.weight"):  # (width, 3 width): q, k, v
             parts = [weight[:, :width], weight[:, width : 2 * width]]
@@ -144,7 +146,7 @@ def options(mode):
 
 
 class Side:
-    """A model in training, which is watched if a path is given."""
+    """A model in training. If a path is given, the model is watched and recorded in this file."""
 
     def __init__(self, name, mode, path=None):
         self.name, self.mode, self.n_steps = name, mode, 0
@@ -178,7 +180,7 @@ class Side:
 
 
 def exported(path, series):
-    """Returns the rows of the exported series: step, layer, head, value."""
+    """Exports a series of a run file. Returns its rows as (step, layer, head, value)."""
     program = Path(os.environ.get("ENTROPYSCAN_HOME", "build")) / "entropy-scan"
     command = [program, "export", path, "--series", series, "--format", "csv"]
     text = subprocess.run(
@@ -199,14 +201,14 @@ class Job:
         self.ids = torch.randint(vocab, sizes(model), device=DEVICE)
 
     def pair(self):
-        """Takes a step of each model. Returns True if the losses are equal, bit by bit."""
+        """Makes a step of each model. Returns True if both losses have the same bits."""
         mine, other = (side.step(self.ids) for side in (self.plain, self.watched))
         return bool(torch.equal(mine, other)) and bool(torch.isfinite(mine))
 
     def compile(self):
-        """Takes steps until both kinds are compiled and captured as graphs. A compiled
-        backward pass sums in varying order, so the weights stay fixed while losses are
-        compared."""
+        """Makes steps until recorded and unrecorded steps have been compiled and captured as
+        graphs. The learning rate is 0 until the losses have been compared, because the order of
+        sums in a compiled backward pass varies and the weights would differ."""
         if self.mode == "eager":
             return
         self.rate(0.0)
@@ -227,7 +229,8 @@ class Job:
         return are_equal
 
     def find_waits(self):
-        """Takes steps in the mode that raises an error if the host waits for the device."""
+        """Makes steps in PyTorch's mode that raises an error if the host waits for the device.
+        Returns True if no step waits."""
         what, why = f"{self.label}: recorded steps do not wait for the device", None
         if not IS_GPU:
             print(f"required: {what}: {verdict(False)}")
@@ -252,7 +255,7 @@ class Job:
         return why is None
 
     def timed(self, side):
-        """Returns True if the step is recorded, and its milliseconds."""
+        """Makes a step. Returns True if the step is recorded, and its time in milliseconds."""
         is_recorded = side.rec is not None and side.n_steps % EVERY == 0
         wait()
         start = time.perf_counter()
@@ -261,8 +264,8 @@ class Job:
         return is_recorded, 1e3 * (time.perf_counter() - start)
 
     def round(self, sides):
-        """Returns the milliseconds of the plain model's steps (mean), of a recorded step, and of
-        an unrecorded step."""
+        """Makes a round. Returns the milliseconds of the plain model's steps (their mean), of a
+        recorded step, and of an unrecorded step."""
         took = [(side, *self.timed(side)) for side in sides]
         plain = [ms for side, _, ms in took if side is self.plain]
         watched = {is_recorded: ms for side, is_recorded, ms in took if side.rec}
@@ -294,7 +297,7 @@ class Job:
         print(*lines, "| " + " | ".join(cells) + " |", sep="\n")
 
     def compare_samples(self):
-        """Checks that the file contains exactly the recorded steps."""
+        """Checks that the run file contains the recorded steps, and no others."""
         wanted = list(range(0, self.watched.n_steps, EVERY))
         holds = self.watched.rec.trouble is None
         for series in ("entropy", "loss"):
@@ -342,8 +345,8 @@ def run_job(name, folder, share):
 
 
 class Jobs:
-    """The jobs that this process has started. Each job is a fork made before this process uses
-    the device, so that PyTorch and transformers are imported only once."""
+    """The jobs that this process has started. Each job is forked from this process before this
+    process uses the device, so that PyTorch and transformers are imported only once."""
 
     def __init__(self, folder):
         self.folder, self.processes = folder, {}
@@ -378,7 +381,8 @@ class Jobs:
                 del self.processes[name]
 
     def await_any(self, name, *kinds):
-        """Returns False if time runs out first."""
+        """Waits until one of the job's files of these kinds exists. Returns False if the time is
+        over first."""
         while not any(self.file(name, kind).exists() for kind in kinds):
             if seconds_left() <= 0:
                 return False
@@ -404,8 +408,8 @@ def share_of(name):
 
 
 def collect(jobs, name):
-    """Returns the output of a job, and True if the job succeeded. A job that ends while others
-    compile, perhaps for lack of memory, is started again."""
+    """Lets a job measure. Returns its lines of output, and True if the job succeeded. If the job
+    has ended while compiling, perhaps for lack of memory, it is started again."""
     code = jobs.file(name, "code")
     jobs.await_any(name, "ready", "code")
     if code.exists():

@@ -3,19 +3,20 @@
  * storage type. Operations read rows with es_cpu_open, compute in float32, and
  * write results with es_cpu_place and es_cpu_close. For float32 activations
  * these functions return pointers to the activations and cost nothing; for bf16
- * they convert through a panel, a buffer in the thread's scratch.
+ * activations they convert through a panel, which is a buffer in the thread's
+ * scratch memory.
  */
 #ifndef ES_CPU_ACTIVATIONS_H
 #define ES_CPU_ACTIVATIONS_H
 
 #include "hooks/trainer/cpu/cpu.h"
 
-/** Number of panels of a thread, and so the maximum number of rows that an
- *  operation holds at a time. */
+/** Number of panels (conversion buffers) of a thread, and so the maximum number
+ *  of rows that an operation can access at the same time. */
 enum { ES_CPU_N_PANELS = 4 };
 
-/** Number of activations that are processed at a time, chosen so that the
- *  panels stay in the L1 cache. A longer row is processed whole. */
+/** Number of activations that an operation processes at a time, chosen so that
+ *  the panels stay in the L1 cache. A longer row is processed as a whole. */
 #define ES_CPU_CHUNK 2048
 
 /** Minimum capacity of a panel in floats. */
@@ -34,7 +35,8 @@ static inline es_bfloat *es_cpu_halves(const es_mem *memory)
     return (es_bfloat *)(void *)(uintptr_t)(const void *)memory;
 }
 
-/** Returns n activations, starting at element `at`, for reading as floats. */
+/** Returns n activations of x as floats for reading, starting at element
+ *  `at`. */
 static inline const float *es_cpu_open(const es_backend *backend,
                                        es_share share, int index,
                                        const es_mem *x, size_t at, size_t n)
@@ -46,8 +48,8 @@ static inline const float *es_cpu_open(const es_backend *backend,
     return panel;
 }
 
-/** Returns the buffer in which the caller writes n activations that start at
- *  element `at`; es_cpu_close stores them. */
+/** Returns a buffer to which the caller writes results as floats; es_cpu_close
+ *  then stores them in y from element `at` on. */
 static inline float *es_cpu_place(const es_backend *backend, es_share share,
                                   int index, es_mem *y, size_t at)
 {
@@ -55,7 +57,8 @@ static inline float *es_cpu_place(const es_backend *backend, es_share share,
                          : es_cpu_floats(y) + at;
 }
 
-/** Returns activations as floats that the caller may change in place. */
+/** Returns n activations of y as floats that the caller may change, starting at
+ *  element `at`; es_cpu_close stores the changed values. */
 static inline float *es_cpu_change(const es_backend *backend, es_share share,
                                    int index, es_mem *y, size_t at, size_t n)
 {
@@ -65,8 +68,9 @@ static inline float *es_cpu_change(const es_backend *backend, es_share share,
     return es_cpu_place(backend, share, index, y, at);
 }
 
-/** Stores a gradient of n values that the caller has written to the memory from
- *  es_cpu_place or es_cpu_change. */
+/** Stores n values of a gradient in y from element `at` on. The caller has
+ *  written the values to the memory that es_cpu_place or es_cpu_change
+ *  returned. */
 static inline void es_cpu_close_gradient(const es_backend *backend, es_mem *y,
                                          size_t at, const float *values,
                                          size_t n)
@@ -75,7 +79,8 @@ static inline void es_cpu_close_gradient(const es_backend *backend, es_mem *y,
         backend->kernels->narrow(es_cpu_halves(y) + at, values, n);
 }
 
-/** Stores an activation, rounded to the storage precision of activations. */
+/** Same as es_cpu_close_gradient, for an activation: first rounds the values to
+ *  the precision of activations. */
 static inline void es_cpu_close(const es_backend *backend, es_mem *y, size_t at,
                                 float *values, size_t n)
 {
@@ -84,8 +89,8 @@ static inline void es_cpu_close(const es_backend *backend, es_mem *y, size_t at,
 }
 
 /** Returns how many of n rows of `width` activations an operation processes at
- *  a time. Float32 rows need no panel, so their count is only rounded to a
- *  multiple of the vector length. */
+ *  a time. Float32 rows need no panel, so the number of rows is a multiple of
+ *  the vector length. */
 static inline int es_cpu_chunk(const es_backend *backend, int n, int width)
 {
     const int unit = backend->bf16 ? 1 : ES_CPU_MAX_LANES;
@@ -100,8 +105,8 @@ static inline size_t es_cpu_piece(const es_backend *backend, size_t n)
     return !backend->bf16 || n < ES_CPU_CHUNK ? n : ES_CPU_CHUNK;
 }
 
-/** Return the first chunk of a slab, and the chunk that follows a given chunk;
- *  a chunk with 0 rows marks the end. */
+/** Returns the chunk of `slab` that starts at row `first`; a chunk of 0 rows
+ *  follows the last one. */
 static inline es_slab es_cpu_chunk_from(const es_backend *backend, es_slab slab,
                                         int first, int width)
 {

@@ -1,7 +1,7 @@
 /* Implements the attention operations on the CPU: distributes heads among
  * threads, computes the gradient of the temperatures, recomputes rows with
- * non-finite results directly from the formulas, and applies rotary
- * positions. */
+ * non-finite results directly from the formulas, and rotates queries and keys
+ * by their positions. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include "hooks/trainer/cpu/half.h"
@@ -26,7 +26,8 @@ size_t es_cpu_attention_scratch(const es_backend *backend,
 
 /* --- a row by definition -------------------------------------------------- */
 
-/* Computes a score of a bf16 head directly, without float32 copies. */
+/* Computes the score of query i and key j of a bf16 head directly, without
+ * float32 copies. */
 static double score_halves(const es_cpu_head *head, int i, int j)
 {
     const size_t stride = head->halves.stride;
@@ -38,7 +39,8 @@ static double score_halves(const es_cpu_head *head, int i, int j)
     return (double)(sum * es_cpu_head_scale(head, i));
 }
 
-/* Computes a score with a float32 product, as the kernels do. */
+/* Computes the score of query i and key j with a float32 product, as the
+ * kernels do. */
 static double score(const es_cpu_head *head, int i, int j)
 {
     if (!head->q)
@@ -56,7 +58,8 @@ static double score(const es_cpu_head *head, int i, int j)
 /* Sums over the scores of one row, computed in a single pass. */
 typedef struct row_sums {
     double largest, sum, moment, first, distance;
-    double apart, apart_squares; /* sums of (score - largest)^1 and ^2 */
+    double apart, apart_squares; /* sums of s - largest and of its square
+                                  * over all scores s */
     bool finite;
 } row_sums;
 
@@ -119,8 +122,8 @@ static void measure_softmax(double values[ES_N_ROW_STATISTICS],
         fmax(0, row.apart_squares / n_keys - apart * apart);
 }
 
-/* Counts the infinite weights of a scaled ReLU row. A score of -inf has weight
- * 0 and does not count. */
+/* Counts the weights of a scaled ReLU row that are infinite or NaN. A score of
+ * -inf is not counted, because its weight is 0. */
 static double count_infinite(const es_cpu_head *head, int i)
 {
     int n = 0;
@@ -135,7 +138,7 @@ void es_cpu_measure_row(const es_cpu_head *head, int i)
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
         values[k] = (double)NAN;
     /* Each weight of PowerSoftmax depends on the largest score and on the sum
-     * of the row: if one weight is not finite, none is. */
+     * of the row. If one weight of the row is not finite, no weight is. */
     if (head->power == ES_CPU_RELU)
         values[ES_ROW_NONFINITE] = count_infinite(head, i);
     else if (head->power)
@@ -258,9 +261,9 @@ static es_cpu_head backward_head(const job *j, es_share share, int index)
     return head;
 }
 
-/* Returns the number of heads processed together: a bundle, or 1. A bundle that
- * is less than half full would take longer than processing its heads one by
- * one. */
+/* Returns the number of heads that are processed together: the number of lanes
+ * (a bundle) or 1. A bundle whose lanes are less than half used would take
+ * longer than its heads one by one. */
 static int heads_together(const job *j)
 {
     const es_attention *a = j->attention;
@@ -342,8 +345,9 @@ static void backward_part(void *argument, es_share share)
     run_heads(argument, share, backward_head, attend_backward);
 }
 
-/* Computes the temperatures' gradient: dL/dln t = -sum over the batch of sum_j
- * dz_j z_j. */
+/* Arguments for computing the gradient of ln t, the logarithm of the
+ * temperatures: dL/dln t = -sum over the batch of sum_j dz_j z_j, where z are
+ * the scores of a row. */
 typedef struct temperatures {
     const es_backend *backend;
     const es_attention *attention;
@@ -383,7 +387,7 @@ void es_cpu_attention_backward(es_backend *backend, es_mem *dqkv,
              .log_t = es_cpu_read(attention->log_t),
              .dy = dy,
              .dentropy = es_cpu_read(dentropy),
-             .y = (es_mem *)y, /* only read in the backward pass */
+             .y = (es_mem *)y, /* y is not changed in the backward pass */
              .saved = (float *)es_cpu_read(saved),
              .dqkv = dqkv,
              .row_sums = backend->row_sums,
@@ -397,7 +401,7 @@ void es_cpu_attention_backward(es_backend *backend, es_mem *dqkv,
 
 /* Applies rotary position embeddings. The first r dimensions of each head's q
  * and k (a quarter in Pythia) are rotated in pairs (c, c + r/2): at position i,
- * pair c turns by the angle i BASE^(-2c/r). */
+ * pair c is rotated by the angle i BASE^(-2c/r). */
 #define BASE 10000.0
 
 int es_cpu_n_rotated(int head_width)
@@ -419,8 +423,8 @@ static double frequency(const es_rope *rope, int c, int n_rotated)
     return share * f + (1 - share) * f / rope->factor;
 }
 
-/* Fills `turns` with the cosines of all rotation angles of a position, then the
- * sines. */
+/* Fills `turns` with n_rotated numbers per position: the cosines of the
+ * position's rotation angles, then the sines. */
 static void fill_turns(float *turns, int n_ctx, int n_rotated,
                        const es_rope *rope)
 {
@@ -433,7 +437,8 @@ static void fill_turns(float *turns, int n_ctx, int n_rotated,
         }
 }
 
-/* Rotates q or k of one head at one position. */
+/* Rotates q or k of one head at one position. `turns` holds the cosines and
+ * sines of the position's angles; with `back`, the angles are negated. */
 static void turn(float *x, const float *turns, int n_rotated, bool back)
 {
     const int n_pairs = n_rotated / 2;
@@ -467,7 +472,7 @@ static void rotate_part(void *argument, es_share share)
         const size_t at = (size_t)row * 3 * (size_t)a->d_model;
         const size_t n = 2 * (size_t)a->d_model;
         float *qk = es_cpu_change(j->backend, share, 0, j->qkv, at, n);
-        /* in a row the heads of k follow the heads of q */
+        /* a row stores q of all heads, then k of all heads */
         for (int h = 0; h < 2 * a->n_head; h++)
             turn(qk + (ptrdiff_t)h * width, turns, n_rotated, j->back);
         if (j->back)

@@ -12,8 +12,8 @@
  *
  * Masked weights are 0. Since 0 * NaN is NaN, a head that contains non-finite
  * numbers uses the `careful` form of tile_gather and tile_scatter, which skips
- * masked positions. A head with `place` belongs to an encoder, in which every
- * query sees all keys without a mask.
+ * masked positions. A head whose field `place` is set belongs to an encoder, in
+ * which every query sees all keys, so no mask is needed.
  */
 
 #include "hooks/trainer/cpu/tiles.inc.h"
@@ -43,16 +43,16 @@
  *     ds = u' / D [(g - <g>) - w D / S (l - sum b l)]
  *
  * PowerSoftmax's m is constant in the backward pass. D of scaled ReLU is
- * constant, so its <g> counts as 0. */
+ * constant, so its <g> is replaced by 0. */
 
 /* Lower bound for the largest score, so that its inverse is finite. */
 #define TINY_SCORE 1e-30f
-/* Upper bound for `rest`. At this bound all weights vanish, and `rest` and its
- * inverse are still finite. */
+/* Upper bound for `rest`. If `rest` reaches the bound, all weights become 0,
+ * but `rest` and its inverse are still finite. */
 #define LARGE_REST 1e37f
 
-/* Values of one score: u, ln u, and `slope` = du/ds, which for PowerSoftmax is
- * multiplied by m / p. */
+/* Quantities computed from one score s: u, ln u, and `slope`, which is du/ds
+ * (for PowerSoftmax multiplied by m / p). */
 typedef struct raw_weight {
     vec u, log, slope;
 } raw_weight;
@@ -69,9 +69,9 @@ static inline vec raise(vec x, int n)
     return y;
 }
 
-/* Returns u, ln u and du/ds of the scores. `anchor` is m for power 0 (softmax),
- * otherwise 1 / m. The logarithm of a power that underflows is finite, so its
- * product with u is 0. */
+/* Returns u, ln u and du/ds of the scores. `anchor` is m for softmax (power 0)
+ * and 1 / m otherwise. If a power underflows to u = 0, its logarithm is a
+ * finite number, so that u ln u is 0. */
 static inline raw_weight weigh(vec score, vec anchor, int power)
 {
     if (power == 0) {
@@ -93,14 +93,14 @@ static inline raw_weight weigh(vec score, vec anchor, int power)
 /* State of the rows of a tile. Each field holds a vector of LANES rows; a tile
  * has two such states. */
 typedef struct row_state {
-    vec largest;   /* largest score; PowerSoftmax: largest |score| */
-    vec m, anchor; /* m, and m in the form that weigh expects */
-    vec length;    /* number of visible keys, T or 1 */
+    vec largest;   /* largest score; for PowerSoftmax the largest |score| */
+    vec m, anchor; /* m, and the parameter `anchor` of weigh() */
+    vec length;    /* factor of epsilon: the number of visible keys, T, or 1 */
     vec rest;
     vec sum, divisor; /* sum of u; D */
     vec moment;       /* sum of u ln u */
-    vec distance;     /* sum of u (i - j), for a causal head */
-    /* Sums of (score - shift) / unit and of its square over the row. */
+    vec distance;     /* sum of u (i - j), if the head is causal */
+    /* Sums of x = (score - shift) / unit and of x^2 over the row. */
     vec shift, unit, apart, apart_squares;
 } row_state;
 
@@ -129,7 +129,7 @@ static inline void anchor_rows(row_state *row, vec largest, vec size,
     }
 }
 
-/* Computes the divisor D from the sum of u. */
+/* Computes the divisor D of the weights from the sum of u. */
 static inline void close_sum(row_state *row, int power, const es_cpu_head *head)
 {
     if (power == ES_CPU_RELU) {
@@ -138,7 +138,8 @@ static inline void close_sum(row_state *row, int power, const es_cpu_head *head)
         return;
     }
     row->divisor = row->sum + row->rest;
-    if (power && head->plain) { /* adds 0, or NaN if D or 1 / D is not finite */
+    if (power && head->plain) { /* adds 0 if D and 1 / D are finite,
+                                 * otherwise NaN */
         const vec spoilt = splat(0) * (row->divisor + splat(1) / row->divisor);
         row->sum += spoilt;
         row->divisor += spoilt;
@@ -147,12 +148,14 @@ static inline void close_sum(row_state *row, int power, const es_cpu_head *head)
 
 /* --- rows ----------------------------------------------------------------- */
 
-/* Numbers of keys that the queries of a block see. */
+/* Numbers of keys that the queries of a block see. Query i of a causal head
+ * sees keys 0 .. i. */
 typedef struct reach {
     int n_full; /* number of keys seen by all queries */
-    int n_seen; /* number of keys seen by at least one query; the tile is 0 from
-                 * there to n_keys, a multiple of KEYS */
-    int n_keys;
+    int n_seen; /* number of keys seen by at least one query, in a causal head
+                 * rounded up to n_keys; the tile is 0 for keys n_seen ..
+                 * n_keys - 1 */
+    int n_keys; /* number of seen keys, rounded up to a multiple of KEYS */
 } reach;
 
 static reach reach_of(const es_cpu_head *head, int first, int n)
@@ -169,7 +172,8 @@ static void clear_unseen(float *tile, const reach *keys)
            (size_t)((keys->n_keys - keys->n_seen) * ROWS) * sizeof *tile);
 }
 
-/* Returns how many keys each of the LANES queries from `first` on sees. */
+/* Returns how many keys each of LANES queries sees, starting at query
+ * `first`. */
 static inline vec count_visible(const es_cpu_head *head, int first)
 {
     vec lane;
@@ -179,16 +183,16 @@ static inline vec count_visible(const es_cpu_head *head, int first)
                        : splat((float)(first + 1)) + lane;
 }
 
-/* Sums computed along with the weights, in loops that have time to spare. Each
- * level includes the previous levels. */
+/* Levels of sums that the loops compute along with the weights, at almost no
+ * additional time. Each level includes the previous levels. */
 enum { NO_SUMS, SUM_ENTROPY, SUM_DISTANCE, SUM_SCORES };
 
-/* Sums over the scores computed by open_tile, kept in registers. */
+/* Sums over the scores that open_tile computes and keeps in registers. */
 typedef struct score_sums {
     vec largest, size, shift, apart, squares;
 } score_sums;
 
-/* Processes keys first .. end - 1 for open_tile. */
+/* Adds keys first .. end - 1 to the sums of open_tile. */
 static KNOWN void open_keys(score_sums halves[2], const float *tile, int first,
                             int end, int n_full, bool masked, int power,
                             bool sums)
@@ -210,8 +214,9 @@ static KNOWN void open_keys(score_sums halves[2], const float *tile, int first,
         }
 }
 
-/* Processes both halves of the tile together: each addition waits for the
- * previous addition to the same sum, and two independent sums hide the wait. */
+/* Computes the sums over the scores of both halves of the tile in one loop.
+ * Each addition waits for the previous addition to the same sum, so two
+ * independent sums take no longer than one. */
 static inline void open_tile(row_state rows[2], const float *tile, int n_full,
                              int n_keys, int power, const es_cpu_head *head,
                              bool sums)
@@ -237,13 +242,14 @@ static inline void open_tile(row_state rows[2], const float *tile, int n_full,
     }
 }
 
-/* Sums computed by tile_weigh for one half of the tile at a time; the sums of
- * both halves would not fit in the registers. */
+/* Sums that tile_weigh computes for one half of the tile at a time, because the
+ * sums of both halves would not fit in the registers. */
 typedef struct weight_sums {
     vec sum, moment, distance;
 } weight_sums;
 
-/* Processes keys first .. end - 1 for tile_weigh. */
+/* Replaces the scores of keys first .. end - 1 by u, and adds to the sums of
+ * tile_weigh. */
 static KNOWN void weigh_tile_keys(weight_sums *s, float *tile, vec anchor,
                                   int first, int end, int n_full, int half,
                                   bool masked, int power, int sums)
@@ -261,14 +267,15 @@ static KNOWN void weigh_tile_keys(weight_sums *s, float *tile, vec anchor,
         s->sum += w.u;
         if (sums >= SUM_ENTROPY)
             s->moment += w.u * w.log;
-        if (sums >= SUM_DISTANCE) /* adding the running sum once per key yields
-                                   * sum u (i - j) */
+        if (sums >= SUM_DISTANCE) /* Adding the sum of the previous keys' u
+                                   * at each key j yields sum u (i - j). */
             s->distance += before;
         store(at, w.u);
     }
 }
 
-/* Replaces visible scores by u and masked scores by 0. */
+/* Replaces the scores of visible keys by u, and the scores of masked keys by 0.
+ * Computes the row's sums over u. */
 static inline void tile_weigh(float *tile, row_state *row, int n_full,
                               int n_keys, int half, int power,
                               const es_cpu_head *head, int sums)
@@ -368,7 +375,8 @@ static void attention(const es_cpu_head *head)
 
 /* --- backward ------------------------------------------------------------- */
 
-/* Computes <g> of each row as dy . y. */
+/* Computes <g> of each row as dy . y, the product of the output and its
+ * gradient. */
 static void mean_gradient(float out[ROWS], const es_cpu_head *head,
                           const workspace *w, int first, int n)
 {
@@ -384,22 +392,24 @@ static void mean_gradient(float out[ROWS], const es_cpu_head *head,
     }
 }
 
-/* Values of a row from which the gradients of its scores are computed. */
+/* Values of a row that tile_gradient needs to compute the gradients of the
+ * row's scores. */
 typedef struct row_gradient {
-    vec anchor;    /* value of weigh's parameter `anchor` */
+    vec anchor;    /* value of the parameter `anchor` of weigh() */
     vec inverse;   /* 1 / D */
-    vec steepness; /* factor of slope for PowerSoftmax */
+    vec steepness; /* factor by which `slope` is multiplied for PowerSoftmax */
     vec mean_g;    /* subtracted from g */
-    vec weight;    /* w = dL/de; for PowerSoftmax w / S */
+    vec weight;    /* w = dL/de; w / S for PowerSoftmax */
     vec center;    /* sum b l */
     vec scale;     /* factor of q . k */
 } row_gradient;
 
-/* Adds the entropies' contribution: replaces g by g - w l and the scores in
- * `tile` by weights, and recomputes the mean of g from the weights. With a
- * small temperature a row often consists of a single weight of 1, whose g - <g>
- * must be exactly 0. The form dy . y, summed in another order, would leave a
- * residue that 1/t amplifies. Writes l to `logs` unless `logs` is NULL. */
+/* Adds the contribution of the entropy's gradient: replaces g in `dtile` by g -
+ * w l and the scores in `tile` by weights, and recomputes the mean of g from
+ * the weights. With a small temperature t, a row often consists of a single
+ * weight of 1, whose g - <g> must be exactly 0. The mean computed as dy . y is
+ * summed in another order and would leave a residue, which 1/t amplifies.
+ * Writes l to `logs` unless `logs` is NULL. */
 static inline void tile_add_entropy(float *tile, float *dtile, float *logs,
                                     row_gradient *row, int n_full, int n_keys,
                                     int half)
@@ -424,9 +434,10 @@ static inline void tile_add_entropy(float *tile, float *dtile, float *logs,
     row->mean_g = mean;
 }
 
-/* Does the same as tile_add_entropy for PowerSoftmax, whose entropy refers to u
- * / S: computes S and the mean of l. Leaves g unchanged, since D / S may be
- * large compared with g. */
+/* Prepares the contribution of the entropy's gradient for PowerSoftmax, whose
+ * entropy refers to the weights u / S: computes S and the mean of l. Leaves g
+ * unchanged, unlike tile_add_entropy, since D / S may be large compared with
+ * g. */
 static inline void open_power_entropy(const float *tile, row_gradient *row,
                                       int n_full, int n_keys, int half,
                                       int power)
@@ -489,14 +500,15 @@ static inline vec tile_gradient(float *tile, float *dtile, const float *logs,
     return dot;
 }
 
-/* Converts m to weigh's `anchor`, for all kinds except softmax. */
+/* Converts m to the parameter `anchor` of weigh() for all kinds of weights
+ * except softmax. */
 static inline vec anchor_again(vec m, const es_cpu_head *head)
 {
     return head->plain ? splat(1) : splat(1) / larger(splat(TINY_SCORE), m);
 }
 
-/* Restores the state of half a block's rows from the values that the forward
- * pass saved. Lanes beyond the last query get weight 0. */
+/* Restores the state of the rows in one half of a block from the values that
+ * the forward pass saved. Lanes beyond the last query get weight 0. */
 static row_gradient open_rows(const es_cpu_head *head, const float *mean_g,
                               int first, int n)
 {
@@ -572,7 +584,8 @@ static void gradient_block(const es_cpu_head *head, workspace *w, int first,
     pack_block(w, w->dyt, w->dy, head->dy + (size_t)first * head->y_stride, n,
                head->width, head->y_stride);
     mean_gradient(mean_g, head, w, first, n);
-    /* -INFINITY would give a weight of 0 the gradient 0 * -INFINITY, a NaN. */
+    /* -INFINITY instead of -1e30 would make the gradient of a weight of 0
+     * NaN, because 0 times infinity is NaN. */
     tile_scores(head, w, -1e30f, n_keys);
     tile_products(w->dtile, w->dyt, w->v, NULL, n_keys, head->width, w->narrow);
     gradient_half(head, w, mean_g, first, n, &keys, 0);

@@ -1,7 +1,7 @@
 /* Computes attention of bf16 heads with the AMX matrix units. Matrix products
  * run on tiles of bfloat16 with float32 sums; softmax, PowerSoftmax and
- * statistics come from attention.inc.h. No function here may run before
- * es_cpu_tiles_choose has found that the machine supports AMX. */
+ * statistics come from attention.inc.h. The program may call these functions
+ * only after es_cpu_tiles_choose has found that the machine supports AMX. */
 #include "analyzer/base/value.h"
 #include "hooks/trainer/cpu/kernels.h"
 
@@ -11,33 +11,37 @@
 #include "analyzer/base/tiles.h"
 #include "hooks/trainer/cpu/vector.h"
 
-/* attention.inc.h defines float32 passes over a head; this file has its own. */
+/* attention.inc.h defines float32 passes over a head, which this file replaces
+ * by its own passes and leaves unused. */
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "hooks/trainer/cpu/attention.inc.h"
 
-/* AMX tiles have SIDE rows of 64 bytes. A product out = a b reads a in its
- * stored layout, DEEP numbers of a row at a time. It reads b as matrices of
- * paired numbers: row r holds numbers 2 r and 2 r + 1 of the summed dimension
- * for each of SIDE columns. */
+/* Layout of AMX tiles, which have SIDE rows of 64 bytes. A product out = a b
+ * reads the rows of a as they are stored, DEEP numbers at a time. b must be
+ * rearranged into matrices of number pairs: row r of a matrix holds, for each
+ * of SIDE columns of b, the numbers 2 r and 2 r + 1 of the column. */
 #define SIDE 16
 #define DEEP 32
 #define MATRIX (SIDE * DEEP)
 
-/* One head's part of the scratch memory. n_keys is T, and `wide` the head's
- * width, both rounded up to multiples of DEEP. */
+/* Scratch memory of one head, divided into arrays. n_keys is T and `wide` the
+ * head's width, both rounded up to multiples of DEEP. */
 typedef struct area {
-    workspace w; /* only tile, dtile, logs and scale are used */
+    workspace w; /* only w.tile, w.dtile, w.logs and w.scale are used */
     int n_keys, wide;
     es_bfloat *k, *v;        /* (n_keys,wide) */
-    es_bfloat *turned;       /* (wide,n_keys): v^T; in the backward pass k^T */
+    es_bfloat *turned;       /* (wide,n_keys) v^T; k^T in the backward pass */
     es_bfloat *rows, *rows2; /* (ROWS,wide): blocks of q and of dy */
-    es_bfloat *q, *dy;       /* the same blocks in pairs of columns */
-    es_bfloat *q2, *dy2;     /* the same blocks in pairs of rows */
-    es_bfloat *weights;      /* (n_keys,ROWS) u or ds, in pairs of keys */
+    es_bfloat *q, *dy;       /* the same blocks, rearranged as pairs of
+                              * columns */
+    es_bfloat *q2, *dy2;     /* the same blocks, rearranged as pairs of rows */
+    es_bfloat *weights;      /* (n_keys,ROWS) u or ds, rearranged as pairs of
+                              * keys */
     es_bfloat *a, *ds;       /* (n_keys,ROWS) weights and gradients */
     float *xt;               /* (wide,ROWS) */
     float *dk, *dv;          /* (n_keys,wide) */
-    __mmask32 nonfinite;     /* lanes that had non-finite numbers */
+    __mmask32 nonfinite;     /* lanes in which a non-finite number has been
+                              * found */
 } area;
 
 static es_bfloat *carve_halves(float **from, int rows, int columns)
@@ -118,8 +122,9 @@ static inline void turn_pairs(vec out[SIDE], const es_bfloat *from, int wide)
     transpose(out);
 }
 
-/* Converts a block of rows (ROWS,wide) into right-hand matrices of its columns.
- * Each DEEP columns give two matrices, for the first and the last SIDE rows. */
+/* Converts a block of rows (ROWS,wide) to the layout of b in a product a b, in
+ * which the columns of the block are summed. Each DEEP columns give two
+ * matrices, for the first and the last SIDE rows. */
 static void pair_columns(es_bfloat *out, const es_bfloat *rows, int wide)
 {
     for (int c = 0; c < wide; c += DEEP)
@@ -130,7 +135,8 @@ static void pair_columns(es_bfloat *out, const es_bfloat *rows, int wide)
         }
 }
 
-/* Returns numbers 2 i + `odd` of both vectors. */
+/* Returns every second number of the vectors `low` and `high`, starting at
+ * number `odd` (0 or 1). */
 static inline __m512i every_other(__m512i low, __m512i high, int odd)
 {
     const __m512i lane = _mm512_set_epi16(
@@ -140,7 +146,7 @@ static inline __m512i every_other(__m512i low, __m512i high, int odd)
     return _mm512_permutex2var_epi16(low, which, high);
 }
 
-/* Returns alternating numbers of `even` and `odd`, starting at number `first`
+/* Returns numbers of `even` and `odd` alternately, starting at number `first`
  * of each vector. */
 static inline __m512i by_turns(__m512i even, __m512i odd, int first)
 {
@@ -152,8 +158,8 @@ static inline __m512i by_turns(__m512i even, __m512i odd, int first)
     return _mm512_permutex2var_epi16(even, which, odd);
 }
 
-/* Converts a block of rows (ROWS,wide) into right-hand matrices of its rows,
- * one matrix for each SIDE columns. */
+/* Converts a block of rows (ROWS,wide) to the layout of b in a product a b, in
+ * which the rows of the block are summed. Each SIDE columns give one matrix. */
 static void pair_rows(es_bfloat *out, const es_bfloat *rows, int wide)
 {
     for (int i = 0; i < ROWS; i += 2, rows += 2 * wide)
@@ -166,7 +172,7 @@ static void pair_rows(es_bfloat *out, const es_bfloat *rows, int wide)
         }
 }
 
-/* Transposes: out (wide,n_keys) = rows^T. */
+/* Computes out (wide,n_keys), the transpose of rows (n_keys,wide). */
 static void turn_rows(es_bfloat *out, const es_bfloat *rows, int n_keys,
                       int wide)
 {
@@ -183,15 +189,16 @@ static void turn_rows(es_bfloat *out, const es_bfloat *rows, int n_keys,
         }
 }
 
-/* Rounds vectors a and b to bf16; b becomes the upper half of the result. */
+/* Rounds vectors a and b to bf16; a becomes the lower half and b the upper half
+ * of the result. */
 static inline __m512i round_both(const float *a, const float *b)
 {
     return (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(b), _mm512_loadu_ps(a));
 }
 
-/* Converts a tile (n_keys,ROWS) into right-hand matrices of its keys. Each DEEP
- * keys give two matrices, for the first and the last SIDE queries. Pads with
- * zeros up to m->n_keys. */
+/* Converts a tile (n_keys,ROWS) to the layout of b in a product a b, in which
+ * the keys are summed. Each DEEP keys give two matrices, for the first and the
+ * last SIDE queries. Pads the result with zeros to m->n_keys keys. */
 static void pair_keys(es_bfloat *out, const float *tile, int n_keys)
 {
     const __m512i zero = _mm512_setzero_si512();
@@ -216,8 +223,8 @@ static void round_tile(es_bfloat *out, const float *tile, int n_keys)
            (size_t)((round_up(n_keys, DEEP) - n_keys) * ROWS) * sizeof *out);
 }
 
-/* Writes the transpose of xt (width,ROWS), n rows `stride` numbers apart, to
- * out. Multiplies each row by its element of `scale`. */
+/* Writes the transpose of xt (width,ROWS) to n rows of out, which are `stride`
+ * numbers apart. Multiplies row i by scale[i] unless `scale` is NULL. */
 static void write_turned(es_bfloat *out, const float *xt, const float *scale,
                          int n, int width, size_t stride)
 {
@@ -246,7 +253,7 @@ static void write_rows(es_bfloat *out, const float *from, int n, int width,
 
 /* --- products ------------------------------------------------------------- */
 
-/* Multiplies SIDE or 2 SIDE rows of a. */
+/* Computes SIDE or 2 SIDE rows (n_sides 1 or 2) of out = a b; see multiply. */
 static inline void multiply_sides(float *out, const es_bfloat *a, int stride,
                                   const es_bfloat *b, int depth, int n_sides)
 {
@@ -275,8 +282,9 @@ static inline void multiply_sides(float *out, const es_bfloat *a, int stride,
     }
 }
 
-/* Computes out (n,ROWS) = a b, with n rounded up to SIDE. The rows of a are
- * `stride` numbers apart; b consists of `depth` pairs of matrices. */
+/* Computes out (n,ROWS) = a b, with n rounded up to a multiple of SIDE. The
+ * rows of a are `stride` numbers apart; b consists of `depth` pairs of
+ * matrices, as pair_columns writes them. */
 static void multiply(float *out, const es_bfloat *a, int stride,
                      const es_bfloat *b, int n, int depth)
 {
@@ -290,7 +298,8 @@ static void multiply(float *out, const es_bfloat *a, int stride,
 }
 
 /* Adds a b to out (n_keys,wide), where n_keys is a multiple of DEEP; a is
- * (n_keys,ROWS), and b has one matrix for each SIDE columns. */
+ * (n_keys,ROWS), and b has one matrix for each SIDE columns, as pair_rows
+ * writes them. */
 static void add_products(float *out, const es_bfloat *a, const es_bfloat *b,
                          int n_keys, int wide)
 {
@@ -322,7 +331,7 @@ static void add_products(float *out, const es_bfloat *a, const es_bfloat *b,
 /* --- a block -------------------------------------------------------------- */
 
 /* Computes the scores of n queries, starting at query `first`, with n_keys
- * keys. Leaves the queries in m->rows. */
+ * keys. Copies the queries to m->rows. */
 static void score_block(const es_cpu_head *head, area *m, int first, int n,
                         int n_keys)
 {
@@ -397,7 +406,8 @@ static bool attention_tiles(const es_cpu_head *head)
 
 /* --- backward ------------------------------------------------------------- */
 
-/* Computes <g> of each row as dy . y. */
+/* Computes <g> of each row as dy . y, the product of the output and its
+ * gradient. */
 static void mean_products(float out[ROWS], const es_cpu_head *head, int first,
                           int n)
 {

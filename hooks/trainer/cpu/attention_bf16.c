@@ -11,8 +11,8 @@ size_t es_cpu_halves_scratch(int n_ctx, int width, int n)
     return N_COPIES * (size_t)n * (size_t)n_ctx * (size_t)width;
 }
 
-/* Converts the rows of a head from bf16 to float32. Returns the end of the
- * copy. */
+/* Converts the rows of a head from bf16 to float32, starting at `to`. Returns
+ * the end of the converted rows. */
 static float *widen_rows(float *to, const es_cpu_head *head,
                          const es_cpu_kernels *kernels, const es_bfloat *from,
                          size_t stride)
@@ -33,8 +33,8 @@ static void narrow_rows(es_bfloat *to, const es_cpu_head *head,
         kernels->narrow(to, from, width);
 }
 
-/* Converts the activations of a head to float32, in the memory that starts at
- * `to`. */
+/* Converts the activations of a head to float32 and writes them to memory that
+ * starts at `to`. */
 static void widen_head(es_cpu_head *head, float *to,
                        const es_cpu_kernels *kernels)
 {
@@ -54,8 +54,8 @@ static void widen_head(es_cpu_head *head, float *to,
     head->dv = head->dk + n;
 }
 
-/* Makes float32 copies of n heads, in the scratch after the part that the
- * kernels use. */
+/* Makes float32 copies of n heads in the first head's scratch, after the part
+ * that the kernels use. */
 static void widen_heads(es_cpu_head *out, const es_cpu_head *heads, int n,
                         const es_cpu_kernels *kernels)
 {

@@ -21,15 +21,15 @@ typedef struct job {
     const float *log_t, *dentropy;
 } job;
 
-/* Copies of one head of one sequence: n tokens, n <= T. Matrices are
- * (n,width). */
+/* A head of one sequence, copied without the padding: n tokens, n <= T.
+ * Matrices are (n,width). */
 typedef struct copies {
     es_cpu_head head;
     size_t first;      /* first row of the sequence */
-    size_t column;     /* offset of the head's q in a row of qkv, and of its y
-                        * in a row of y */
-    size_t statistics; /* offset of the head's rows in (B,H,T) */
-    int *token;        /* (n) positions in the sequence */
+    size_t column;     /* offset of the head's q in a row of qkv, and of the
+                        * head's y in a row of y */
+    size_t statistics; /* offset of the head's statistics in (B,H,T) */
+    int *token;        /* (n) positions of the tokens in the sequence */
     float *place;      /* (n) the same positions as floats */
     float *q, *k, *v, *y, *dy, *dq, *dk, *dv;
     float *log_t, *dentropy, *dt; /* (n) */
@@ -72,8 +72,8 @@ static void lay_out(copies *c, const job *j, es_share share, int number)
     c->statistics = (size_t)number * n_ctx;
 }
 
-/* Copies the rows of the tokens that are not padding from a matrix whose rows
- * are `stride` apart. */
+/* Copies the rows of the tokens that are not padding from the matrix `from`,
+ * whose rows are `stride` apart, starting at column `column`. */
 static void copy_in(float *out, const copies *c, const job *j, es_share share,
                     const es_mem *from, size_t stride, size_t column)
 {
@@ -87,8 +87,9 @@ static void copy_in(float *out, const copies *c, const job *j, es_share share,
     }
 }
 
-/* Copies the tokens' rows back and writes 0 to rows of padding. Rounds
- * activations, but not gradients. */
+/* Copies rows of tokens from `from` back to the matrix `to`, and writes 0 to
+ * rows of padding. With `rounds`, rounds the values to the precision of
+ * activations. */
 static void copy_out(const copies *c, const job *j, es_share share, es_mem *to,
                      size_t stride, size_t column, const float *from,
                      bool rounds)
@@ -144,8 +145,8 @@ static void open_head(copies *c, const job *j, es_share share, int number)
 
 /* --- forward -------------------------------------------------------------- */
 
-/* Writes the statistics of rows of padding: missing values, and a count of 0
- * non-finite weights. */
+/* Writes the statistics of rows of padding: 0 for the number of non-finite
+ * weights, and missing values (NaN) for all other statistics. */
 static void put_statistics(const copies *c, const job *j)
 {
     const int n_ctx = j->attention->n_ctx;
@@ -247,7 +248,8 @@ void es_cpu_attention_whole_backward(es_backend *backend, es_mem *dqkv,
 {
     job j = {.backend = backend,
              .attention = attention,
-             .y = (es_mem *)(uintptr_t)y, /* not written here */
+             .y = (es_mem *)(uintptr_t)y, /* y is not written in the backward
+                                           * pass */
              .dqkv = dqkv,
              .qkv = qkv,
              .dy = dy,

@@ -80,8 +80,9 @@ static es_status status_of(es_backend *backend)
     return backend->products->status();
 }
 
-/* Returns true if `bytes` exceeds the machine's memory. The system would grant
- * such a request, and kill the process when it touches the memory. */
+/* Returns true if `bytes` exceeds the machine's memory. The operating system
+ * would grant a request of this size, but kill the process when it uses the
+ * memory. */
 static bool exceeds_machine(size_t bytes)
 {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
@@ -112,8 +113,9 @@ static es_status grow(float **array, size_t n)
 {
     float *larger = es_cpu_reserve(n, sizeof *larger);
     if (!larger)
-        return es_fail(ES_ENOMEM, "out of memory: %zu MiB of working memory",
-                       n >> 18);
+        return es_fail(
+            ES_ENOMEM,
+            "out of memory: cannot reserve %zu MiB of working memory", n >> 18);
     free(*array);
     *array = larger;
     return ES_OK;
@@ -140,11 +142,12 @@ static es_status prepare(es_backend *backend, const es_extents *largest)
         size += es_cpu_whole_scratch(largest->n_ctx, largest->head_width);
     const size_t polynomial = es_cpu_polynomial_scratch(largest->n_ctx);
     size = size > polynomial ? size : polynomial;
-    /* normed.c needs two doubles and two floats per column, which take the
-     * space of 6 floats */
+    /* normed.c needs two doubles and two floats per column, which is the space
+     * of 6 floats */
     size_t norms = 6 * (size_t)largest->width;
     size = size > norms ? size : norms;
-    /* details.c needs the rows of a head and their bins */
+    /* details.c needs the numbers of all rows of a head, and the bin of each
+     * number */
     const size_t rows = 2 * (size_t)largest->n_rows + ALIGNMENT;
     size = (size > rows ? size : rows) + ALIGNMENT;
     size = size / ALIGNMENT * ALIGNMENT;
@@ -235,17 +238,18 @@ static const float *view(es_backend *backend, const es_mem *in, size_t n)
 
 #define ENTRY(name) .name = es_cpu_##name,
 
-/* The operations that do not depend on the precision. */
-/* Returns how many rows of logits the loss processes at a time. Each block
- * reads the whole vocabulary matrix. With GPT-2's vocabulary, a step in blocks
- * of 256 rows takes 2 to 4 % longer than in blocks of 512, which take as long
- * as all 1,024 at once. */
+/* Returns how many rows of logits the loss processes at a time. For each block
+ * of rows, the loss reads the whole vocabulary matrix, so small blocks are
+ * slow. With GPT-2's vocabulary and 1,024 rows, blocks of 256 rows make a step
+ * 2 to 4 % slower than a single block, and blocks of 512 rows are as fast as a
+ * single block. */
 static int loss_rows(int vocab)
 {
     const int rows = (8 << 20) / vocab;
     return rows > 512 ? rows : 512;
 }
 
+/* The operations that do not depend on the precision. */
 #define COMMON                                                                 \
     .name = "cpu", .close = close_backend, .n_threads = n_threads,             \
     .status = status_of, .prepare = prepare, .reserve = reserve,               \

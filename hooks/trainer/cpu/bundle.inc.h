@@ -3,14 +3,16 @@
  * each vector lane; part of kernels.inc.h. Uses the formulas of
  * attention.inc.h.
  *
- * Unlike a tile, a bundle needs neither padding nor a mask, since a query meets
- * only the keys that it sees. This halves the work, and non-finite numbers stay
- * within their row. In memory, each number is stored as LANES floats, one for
- * each head. bundle_backward.inc.h has the backward pass.
+ * Unlike a tile, a bundle needs neither padding nor a mask, because the loop
+ * over a query's keys ends at the last key that the query sees. This halves the
+ * work, and a non-finite number only affects its own row. In memory, each
+ * number is stored as LANES floats, one for each head. bundle_backward.inc.h
+ * has the backward pass.
  */
 
-/* rows of these widths fit in the registers, and longer contexts exceed the
- * cache */
+/* Bundles are used for heads of width 4 or WIDEST, since the rows of wider
+ * heads do not fit in the registers, and for at most LONGEST tokens, since
+ * longer contexts exceed the cache. */
 #define WIDEST 8
 #define LONGEST 256
 
@@ -23,13 +25,18 @@ typedef struct bundle {
     const es_cpu_head *heads;
     int n, n_ctx, width, power;
     bool half;
-    size_t size;                     /* n_ctx width, rounded up to LANES */
-    float *staged;                   /* (LANES,size) rows of each head */
+    size_t size;                     /* n_ctx * width, rounded up to a
+                                      * multiple of LANES */
+    float *staged;                   /* (LANES,size) rows of each head before
+                                      * or after transposition */
     float *q, *k, *v, *dy, *dk, *dv; /* (size,LANES) */
     float *saved;                    /* (T,2,LANES) */
-    float *scale;                    /* (T,LANES), factors of the scores */
-    float *weight, *log, *slope, *g; /* (2,T,LANES), for two queries */
-    float *rows; /* (ES_N_ROW_STATISTICS,T,LANES), T rounded up to LANES */
+    float *scale;                    /* (T,LANES) factors that turn q . k
+                                      * into scores */
+    float *weight, *log, *slope, *g; /* (2,T,LANES) values of each key, for
+                                      * two queries */
+    float *rows; /* (ES_N_ROW_STATISTICS,T,LANES), with T rounded up to a
+                  * multiple of LANES */
 } bundle;
 
 static size_t padded(size_t n)
@@ -83,8 +90,9 @@ static bundle open_bundle(const es_cpu_head *heads, int n)
 
 /* --- packing -------------------------------------------------------------- */
 
-/* The rows of one array for every head: `width` floats each, `stride` apart.
- * Lanes beyond the last head repeat the last head. */
+/* Pointers to one array of every head, such as q. The rows of the array have
+ * `width` floats and are `stride` floats apart. Lanes beyond the last head
+ * repeat the last head. */
 typedef struct lane_rows {
     float *row[LANES]; /* first row */
     size_t stride;
@@ -117,10 +125,11 @@ static void spread(float *out, const float *staged, size_t n, size_t size)
     }
 }
 
-/* Transposes four adjacent heads of width 4. A loaded vector holds one position
- * of the four heads; a stored vector holds one number of all 16 heads. The
- * layouts differ in the order of the index bits of row and lane, and each round
- * of exchanges swaps two of these bits. */
+/* Transposes four adjacent heads of width 4. A loaded vector holds the four
+ * numbers of one position for each of the four heads; a stored vector holds one
+ * number for each of 16 heads. A number's vector and lane are given by index
+ * bits, and each round of exchanges swaps one bit of the vector index with one
+ * bit of the lane index. */
 #define EXCHANGE_OF_4(g, h)                                                    \
     for (int i = 0; i < 4; i++)                                                \
         if (!(i & (g))) {                                                      \
@@ -227,16 +236,16 @@ static void unpack_lanes(const bundle *b, lane_rows to, const float *from)
 
 /* --- queries -------------------------------------------------------------- */
 
-/* State of one query of every head during the pass over its keys. A vector
- * holds the same number of each head. */
+/* State of one query of every head during the pass over the query's keys. Each
+ * lane of a vector belongs to one head. */
 typedef struct lane_query {
     vec q[WIDEST], dy[WIDEST];
-    vec out[WIDEST]; /* a row of y, or of dq in the backward pass */
+    vec out[WIDEST]; /* one row of y; in the backward pass one row of dq */
     vec scale;
     float *weight, *log, *slope, *g; /* (T,LANES), values for each key */
 } lane_query;
 
-/* Returns the first number of the row of query or key t. */
+/* Returns the row of query or key t in the array `rows` (T,width,LANES). */
 static inline float *lanes_at(float *rows, int t, int width)
 {
     return rows + (ptrdiff_t)t * width * LANES;
@@ -275,8 +284,8 @@ static void find_scales(const bundle *b)
     }
 }
 
-/* Prepares query t of every head, the r-th of the queries that are processed
- * together. */
+/* Prepares query t of every head. Queries that are processed together are
+ * numbered r = 0, 1. */
 static inline void open_query(lane_query *query, const bundle *b, int t, int r,
                               int width)
 {
@@ -301,8 +310,8 @@ static inline vec lane_score(const bundle *b, const lane_query *query,
 
 /* --- forward -------------------------------------------------------------- */
 
-/* The functions below process one or two queries by explicit calls: compilers
- * keep these values in registers, but not the values of a loop over queries. */
+/* The functions below process one or two queries by explicit calls instead of a
+ * loop, because compilers keep the values of explicit calls in registers. */
 
 static inline void score_key(const bundle *b, lane_query *query, row_state *row,
                              const vec *key, int j, int width)
@@ -343,7 +352,7 @@ static inline void weigh_key(lane_query *query, row_state *row,
         query->out[c] += w.u * value[c];
 }
 
-/* Replaces scores by u, and adds up the values weighted by u. */
+/* Replaces scores by u, and sums the value vectors v weighted by u. */
 static KNOWN void weigh_keys(const bundle *b, lane_query *queries,
                              row_state *rows, int n, int first, int end,
                              int width, int power, bool measure)
@@ -357,7 +366,7 @@ static KNOWN void weigh_keys(const bundle *b, lane_query *queries,
     }
 }
 
-/* Same as sum_scores, for query t of a bundle. */
+/* Same as sum_scores in statistics.inc.h, for query t of a bundle. */
 static void sum_lane_scores(const bundle *b, const lane_query *query,
                             row_state *row, int t, int power)
 {
@@ -413,8 +422,8 @@ static void measure_lanes(const bundle *b, const float *weight,
     measure_lane_keys(b, weight, inverse, t);
 }
 
-/* Stores the results of a query in the memory of its q, which no later query
- * reads. */
+/* Stores the results of query t in place of the query's q, which is no longer
+ * needed. */
 static KNOWN void close_query(const bundle *b, lane_query *query,
                               row_state *row, int t, int width, int power,
                               bool measure)
@@ -432,9 +441,9 @@ static KNOWN void close_query(const bundle *b, lane_query *query,
     }
 }
 
-/* Processes queries t .. t + n - 1 with their common keys up to t, then with
- * the remaining keys. Callers pass constants so that the compiler specialises
- * the inlined code. */
+/* Processes queries t .. t + n - 1, n <= 2: first keys 0 .. t, which all these
+ * queries see, then key t + 1, which only the second query sees. Callers pass
+ * constants so that the compiler specialises the inlined code. */
 static KNOWN void attend(const bundle *b, int t, int n, int width, int power,
                          bool measure)
 {

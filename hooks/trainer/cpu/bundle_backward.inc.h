@@ -1,7 +1,7 @@
 /**
- * Backward pass of attention of narrow heads in bundles; part of kernels.inc.h.
- * For each query, a first pass over the keys computes the weights and <g>, and
- * a second pass the gradients.
+ * Implements the backward pass of attention of narrow heads in bundles; part of
+ * kernels.inc.h. For each query, a first loop over the keys computes the
+ * weights and <g>, and a second loop computes the gradients.
  */
 
 static inline void weigh_key_again(const bundle *b, lane_query *query,
@@ -10,7 +10,8 @@ static inline void weigh_key_again(const bundle *b, lane_query *query,
                                    int power)
 {
     const ptrdiff_t at = (ptrdiff_t)j * LANES;
-    /* -INFINITY would give a weight of 0 the gradient 0 * -INFINITY, a NaN. */
+    /* -INFINITY instead of -1e30 would make the gradient of a weight of 0
+     * NaN, because 0 times infinity is NaN. */
     const vec s = lane_score(b, query, key, -1e30f, width);
     const raw_weight w = weigh(s, row->anchor, power);
     const vec a = w.u * row->inverse;
@@ -68,8 +69,8 @@ static inline void add_gradient(lane_query *query, const row_gradient *row,
     }
 }
 
-/* Adds to the gradients of n queries, and of keys and values first .. end -
- * 1. */
+/* Adds the contributions of n queries with keys first .. end - 1 to the
+ * gradients of these queries, keys and values. */
 static KNOWN void add_gradients(const bundle *b, lane_query *queries,
                                 const row_gradient *rows, vec *dots, int n,
                                 int first, int end, int width, int power)
@@ -162,8 +163,9 @@ static inline void take_back_width(const bundle *b, int width)
         take_back_all(b, width, b->power);
 }
 
-/* Transposes arrays in which each head's n numbers are contiguous, so that each
- * lane holds one head. */
+/* Copies an array of n numbers per head, such as `saved`, to out (n,LANES), in
+ * which each lane belongs to one head. `member` is the offset of the array's
+ * pointer in es_cpu_head. */
 static void spread_numbers(const bundle *b, float *out, size_t member, size_t n)
 {
     const lane_rows from = find_rows(b, member, 0);

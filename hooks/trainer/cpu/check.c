@@ -12,11 +12,12 @@ enum { T = 37, D = 5, WIDTH = 3 * D, N = T * WIDTH, SCRATCH = 1 << 15 };
 
 enum { N_ACTS = 5 };
 
-/* Number of weightings: softmax, PowerSoftmax, scaled ReLU. */
+/* Number of kinds of weights: softmax, PowerSoftmax, scaled ReLU. */
 enum { N_POWERS = 3 };
 static const int powers[N_POWERS] = {0, 6, ES_CPU_RELU};
 
-/* Sizes of the narrow heads that are processed as a bundle. */
+/* Width and number of the heads that are processed as a bundle, and the size of
+ * the bundle's scratch memory in floats. */
 enum { NARROW = 4, N_HEADS = 3, BUNDLE_SCRATCH = 1 << 16 };
 
 typedef struct bundle_results {
@@ -24,7 +25,7 @@ typedef struct bundle_results {
     float rows[ES_N_ROW_STATISTICS][T];
 } bundle_results;
 
-/* Results of one table of kernels on the problem. */
+/* Results that one table of kernels computes for the test problem. */
 typedef struct results {
     float act[N_ACTS][N], dact[N_ACTS][N];
     float norm[N], dx[N], sums[2 * WIDTH], mean[T], rstd[T];
@@ -50,7 +51,7 @@ typedef struct problem {
     float bundle_scratch[BUNDLE_SCRATCH];
 } problem;
 
-/* Fills the problem with fixed numbers, spread evenly over [-3, 3]. */
+/* Fills the test problem with fixed numbers, spread evenly over [-3, 3]. */
 static void draw(problem *p)
 {
     for (int i = 0; i < N; i++)
@@ -131,8 +132,8 @@ static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
     k->attention_backward(&head);
 }
 
-/* Runs attention on a bundle of narrow heads, whose rows are 3 NARROW floats
- * apart. */
+/* Runs attention on a bundle of narrow heads. Successive rows of q, k and v are
+ * 3 NARROW floats apart. */
 static void run_bundle(results *r, problem *p, const es_cpu_kernels *k,
                        int which, bool entropy)
 {
@@ -172,8 +173,8 @@ static void run_bundle(results *r, problem *p, const es_cpu_kernels *k,
     k->attention_bundle_backward(heads, N_HEADS);
 }
 
-/* Rounds normal and subnormal numbers to fp16, and scales the subnormal results
- * so that the comparison sees them. */
+/* Rounds normal and subnormal numbers to fp16. Multiplies the subnormal results
+ * by 2^17, because they are smaller than the tolerance of the comparison. */
 static void run_half(results *r, const problem *p, const es_cpu_kernels *k)
 {
     const float down = 0x1p-17f;
@@ -290,8 +291,8 @@ static results *run(problem *p, const es_cpu_kernels *k)
     return r;
 }
 
-/* Compares two sets of results, which contain only floats, as arrays of
- * floats. */
+/* Returns true if two sets of results are close. The sets contain only floats
+ * and are compared as arrays of floats. */
 static bool close(const results *a, const results *b)
 {
     const float *x = (const float *)a, *y = (const float *)b;
@@ -330,15 +331,16 @@ static const es_cpu_kernels *find_kernels(void)
 
 /* --- matrix units --------------------------------------------------------- */
 
-/* Results of a head in bf16. Outputs and gradients are bf16; the other values
- * have the types of the plain kernels. */
+/* Results of attention of one bf16 head. Outputs and gradients are bf16; the
+ * other results have the same types as those of the plain kernels. */
 typedef struct half_results {
     es_bfloat qkv[N], y[T * D], dqkv[N];
     float saved[2 * T], dt[T], rows[ES_N_ROW_STATISTICS][T];
 } half_results;
 
-/* Rounds the problem's numbers to bf16, and computes attention on them with
- * matrix units (into `halves`) and with plain kernels (into `floats`). */
+/* Rounds the problem's numbers to bf16, and computes attention on the rounded
+ * numbers with matrix units (into `halves`) and with plain kernels (into
+ * `floats`). */
 static bool run_tiles(half_results *halves, results *floats, problem *p,
                       const es_cpu_tiles *tiles)
 {
@@ -371,8 +373,8 @@ static bool run_tiles(half_results *halves, results *floats, problem *p,
     return tiles->attention(&head) && tiles->attention_backward(&head);
 }
 
-/* Compares outputs or gradients of rounded numbers, with a tolerance relative
- * to the largest number. */
+/* Returns true if x and y, outputs or gradients computed from rounded numbers,
+ * differ by at most 3 % of the largest number. */
 static bool are_near(const float *x, const float *y, int n)
 {
     float largest = 0;
@@ -433,7 +435,7 @@ const es_cpu_tiles *es_cpu_tiles_choose(void)
 
 const es_cpu_kernels *es_cpu_kernels_choose(void)
 {
-    /* concurrent first calls are harmless: all find the same kernels */
+    /* concurrent first calls are harmless, because all find the same kernels */
     static _Atomic(const es_cpu_kernels *) chosen;
     if (!chosen)
         chosen = find_kernels();

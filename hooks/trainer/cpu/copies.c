@@ -7,12 +7,13 @@
 
 struct es_cpu_copies {
     es_cpu_copies *next;
-    const es_mem *weights; /* (n) f32, start of the array */
+    const es_mem *weights; /* (n) f32 array of the model */
     size_t n;
     es_bfloat *copy; /* (n) */
 };
 
-/* Returns the entry of the array that contains `weights`, or NULL. */
+/* Returns the entry of the array to which the address `weights` belongs, or
+ * NULL. */
 static const es_cpu_copies *find(const es_backend *backend,
                                  const es_mem *weights)
 {
@@ -86,7 +87,7 @@ static void refresh_part(void *argument, es_share share)
 
 void es_cpu_refresh(es_backend *backend, const es_mem *weights, size_t n)
 {
-    /* the copies belong to this back-end, so they may be written */
+    /* the back-end owns the copies, so it may write to them */
     job j = {backend, (es_bfloat *)es_cpu_copy_of(backend, weights),
              es_cpu_read(weights), n};
     if (j.out)

@@ -9,14 +9,16 @@
 #include "hooks/trainer/cpu/team.h"
 #include "hooks/trainer/model/ops.h"
 
-/** Copies of weights in bf16 for products; see copies.c. */
+/** List of the bf16 copies of weights that products read; see copies.c. */
 typedef struct es_cpu_copies es_cpu_copies;
 
-/** The piece of an operand with the largest |x| among the pieces that a thread
- *  has examined. */
+/** Result of a thread's search for the largest |x| of an operand, which the
+ *  thread examines piece by piece: the piece that contains the largest |x|. */
 typedef struct es_cpu_peak {
-    size_t first, n; /* position and length of the piece; n = 0 for none */
-    uint32_t size;   /* largest |x|, in the form of largest_size */
+    size_t first, n; /* position and length of the piece; n = 0 if there is
+                      * none */
+    uint32_t size;   /* largest |x|, encoded as largest_size of
+                      * es_cpu_kernels does */
 } es_cpu_peak;
 
 struct es_backend {
@@ -29,24 +31,26 @@ struct es_backend {
     float *scratch; /* (n_threads, scratch_size) */
     size_t scratch_size;
     es_cpu_peak *peaks; /* (n_threads) */
-    float *row_sums;    /* one float per attention row */
-    float *turns;       /* (n_turns, n_rotated), for rotary positions */
+    float *row_sums;    /* (B,H,T) sums of the backward pass */
+    float *turns;       /* (n_turns,n_rotated) cosines and sines of rotary
+                         * positions */
     int n_turns;        /* number of positions in `turns` */
     int n_rotated;      /* rotated dimensions; 0 if `turns` is empty */
     es_rope rope;
 
-    /* the fields below are used in bf16 only */
+    /* The fields below are used for bf16 activations only. */
     float *panels; /* (n_threads, ES_CPU_N_PANELS, panel_size) */
     size_t panel_size;
     float *sums;               /* (n_threads, ES_PRODUCT_SCRATCH) */
-    es_cpu_copies *copies;     /* of weights */
+    es_cpu_copies *copies;     /* list of copies of weights */
     const es_cpu_tiles *tiles; /* NULL without matrix units */
-    float *viewed;             /* (n_viewed) float32 copies for the host */
+    float *viewed;             /* (n_viewed) float32 copies that the host
+                                * reads */
     size_t n_viewed;
 };
 
-/** Returns device memory as floats; in this back-end it consists of plain
- *  floats. NULL stays NULL. */
+/** Returns device memory, which in this back-end is ordinary memory, as floats.
+ *  NULL stays NULL. */
 static inline float *es_cpu_floats(es_mem *memory)
 {
     return (float *)(void *)memory;
@@ -65,13 +69,14 @@ static inline void es_cpu_round(const es_backend *backend, float *x, size_t n)
         backend->kernels->round_half(x, n);
 }
 
-/** A part of the numbers 0 .. n - 1: first .. first + n - 1. */
+/** A range of indices: first .. first + n - 1. */
 typedef struct es_slab {
     int first, n;
 } es_slab;
 
-/** Returns a thread's part of n items. All parts except the last are multiples
- *  of `unit`. The parts depend only on the number of threads. */
+/** Returns the range of indices 0 .. n - 1 that a thread processes. The size of
+ *  each range except the last is a multiple of `unit`. The ranges depend only
+ *  on n, `unit` and the number of threads. */
 static inline es_slab es_cpu_slab(es_share share, int n, int unit)
 {
     int n_units = (n + unit - 1) / unit;
@@ -82,7 +87,8 @@ static inline es_slab es_cpu_slab(es_share share, int n, int unit)
     return (es_slab){first, end > first ? end - first : 0};
 }
 
-/** Same as es_cpu_slab for counts beyond int; the part is first .. end - 1. */
+/** Same as es_cpu_slab for an n that exceeds int; the range is first .. end -
+ *  1. */
 static inline void es_cpu_span(size_t *first, size_t *end, es_share share,
                                size_t n, size_t unit)
 {
@@ -94,14 +100,14 @@ static inline void es_cpu_span(size_t *first, size_t *end, es_share share,
     *end = *end < n ? *end : n;
 }
 
-/** Returns a thread's working memory, scratch_size floats. */
+/** Returns a thread's scratch memory of scratch_size floats. */
 static inline float *es_cpu_scratch(const es_backend *backend, es_share share)
 {
     return backend->scratch + (size_t)share.thread * backend->scratch_size;
 }
 
-/** The operations in bf16: activations and the operands of products are
- *  bfloat16, and everything else is float32 as in es_cpu_ops. */
+/** The back-end's operations in bf16. Activations and the operands of products
+ *  are bfloat16; everything else is float32 as in es_cpu_ops. */
 extern const es_ops es_cpu_bf16_ops;
 
 /** The operations of ops.h that are implemented in linear.c, attention.c,
@@ -168,26 +174,26 @@ ES_CPU_OPERATIONS(ES_CPU_DECLARE)
 /** In details.c. */
 extern const es_detail_ops es_cpu_details;
 
-/** Same as activation_stats of es_ops, for a caller that already has the sum of
- *  squares. In update.c. */
+/** Same as activation_stats of es_ops, for a caller that already knows the sum
+ *  of squares. In update.c. */
 void es_cpu_add_activations(es_backend *backend, es_mem *sums, const es_mem *x,
                             size_t n, double squares);
 
-/** Operations of polynomial inference, and the floats of scratch that they need
- *  per thread. In polynomial.c. */
+/** Operations of polynomial inference, and the number of floats of scratch
+ *  memory that they need per thread. In polynomial.c. */
 extern const es_polynomial_ops es_cpu_polynomial;
 size_t es_cpu_polynomial_scratch(int n_ctx);
 
-/** Finds the largest number of an operand during an operation that reads the
- *  operand anyway. Each thread calls es_cpu_start_peak, then es_cpu_see_peak
- *  for its numbers x first .. first + n - 1 in order while they are cached (in
- *  bf16 at most a panel at a time). The caller of find_peak of es_ops then
- *  needs no further pass. In peaks.c. */
+/** Find the largest number of an operand during an operation that reads the
+ *  operand anyway, so that find_peak of es_ops needs no further pass. Each
+ *  thread calls es_cpu_start_peak, then es_cpu_see_peak for its numbers x first
+ *  .. first + n - 1 in ascending order while the numbers are in the cache (in
+ *  bf16, for at most one panel at a time). In peaks.c. */
 void es_cpu_start_peak(const es_backend *backend, es_share share);
 void es_cpu_see_peak(const es_backend *backend, es_share share, const float *x,
                      size_t first, size_t n);
-/** Same as the previous function, if the numbers' largest_size is already
- *  known. */
+/** Same as es_cpu_see_peak, if the caller already knows the largest_size of the
+ *  numbers. */
 void es_cpu_see_size(const es_backend *backend, es_share share, uint32_t size,
                      size_t first, size_t n);
 void es_cpu_keep_peak(es_backend *backend, es_mem *peak, const es_mem *x);
@@ -214,10 +220,12 @@ es_status es_cpu_keep(es_backend *backend, const es_mem *weights,
 void es_cpu_refresh(es_backend *backend, const es_mem *weights, size_t n);
 void es_cpu_drop_copies(es_backend *backend);
 
-/** Attention of heads in bf16, whose activations are in `halves`: of one head,
- *  on matrix units if available, or of a bundle of n heads. Float32 copies
- *  follow the kernels' part of the first head's scratch; es_cpu_halves_scratch
- *  returns the number of floats they need. In attention_bf16.c. */
+/** Compute attention of bf16 heads, whose activations are in the field
+ *  `halves`. With `bundled`, process n heads as a bundle, otherwise one head,
+ *  on matrix units if available. If float32 copies of the heads are needed,
+ *  they are stored in the first head's scratch memory, after the kernels' part;
+ *  es_cpu_halves_scratch returns the size of the copies in floats. In
+ *  attention_bf16.c. */
 void es_cpu_attend_halves(const es_backend *backend, const es_cpu_head *heads,
                           int n, bool bundled);
 void es_cpu_attend_halves_backward(const es_backend *backend,
@@ -225,20 +233,20 @@ void es_cpu_attend_halves_backward(const es_backend *backend,
                                    bool bundled);
 size_t es_cpu_halves_scratch(int n_ctx, int width, int n);
 
-/** Returns the floats of scratch per thread that attention_whole needs in
- *  addition to the kernels' scratch. */
+/** Returns the number of floats of scratch memory that attention_whole.c needs
+ *  per thread in addition to the kernels' scratch memory. */
 size_t es_cpu_whole_scratch(int n_ctx, int width);
 
-/** Returns a head with the sizes and the weighting of scores that `attention`
- *  specifies. */
+/** Returns a head whose sizes and kind of weights are those of `attention`. */
 es_cpu_head es_cpu_head_of_kind(const es_attention *attention);
 
-/** Adds to dlog_t (H,T) f32, the gradient of the temperatures, from the
- *  row_sums that the backward pass has written. */
+/** Adds the gradient of ln t, the logarithm of the temperatures, to dlog_t
+ *  (H,T) f32. Reads the row_sums that the backward pass has written. */
 void es_cpu_add_temperatures(es_backend *backend, es_mem *dlog_t,
                              const es_attention *attention);
 
-/** Returns the floats of scratch per thread that attention needs. */
+/** Returns the number of floats of scratch memory that attention needs per
+ *  thread. */
 size_t es_cpu_attention_scratch(const es_backend *backend,
                                 const es_extents *largest);
 
@@ -246,16 +254,17 @@ size_t es_cpu_attention_scratch(const es_backend *backend,
  *  rounded down to an even number, at least 2. */
 int es_cpu_n_rotated(int head_width);
 
-/** Returns loss_scale of the es_control stored in `control`; 1 if `control` is
- *  NULL. */
+/** Returns the loss_scale field of the es_control stored in `control`; 1 if
+ *  `control` is NULL. */
 static inline float es_cpu_loss_scale(const es_mem *control)
 {
     return control ? ((const es_control *)(const void *)control)->loss_scale
                    : 1;
 }
 
-/** Returns x . y of two activations. Sums over pieces of fixed length, so the
- *  result does not depend on the number of threads. */
+/** Returns the dot product x . y of two activations of n numbers. Sums over
+ *  pieces of fixed length, so the result does not depend on the number of
+ *  threads. */
 double es_cpu_dot(es_backend *backend, const es_mem *x, const es_mem *y,
                   size_t n);
 

@@ -1,6 +1,6 @@
-/* Implements es_detail_ops on the CPU: the measurements that --record standard
- * and --record all make in addition to row statistics. The order of summation
- * does not depend on the number of threads. */
+/* Implements es_detail_ops on the CPU: the measurements that `--record
+ * standard` and `--record all` add to the row statistics. Sums do not depend on
+ * the number of threads, because their order is fixed. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <math.h>
@@ -10,11 +10,11 @@
 #define LANES 4
 #include "analyzer/base/vector.h"
 
-/* Number of elements in a piece. Each piece is summed separately, and the sums
- * of pieces are added in order. */
+/* Sums run over pieces of PIECE elements. Each piece is summed separately, and
+ * the sums of the pieces are added in order. */
 #define PIECE ((size_t)1 << 13)
-/* N_PIECES is the number of pieces whose sums are stored at a time, N_MOMENTS
- * the number of sums of a piece. */
+/* N_PIECES is the number of pieces whose sums are in memory at a time, and
+ * N_MOMENTS the number of sums of one piece. */
 enum { N_PIECES = 64, N_MOMENTS = 7 };
 
 /* --- quantiles ------------------------------------------------------------ */
@@ -45,8 +45,8 @@ static void select_number(float *x, ptrdiff_t low, ptrdiff_t high, ptrdiff_t k)
     }
 }
 
-/* Quantiles are found by sorting the numbers into bins of equal width; only
- * bins that contain a quantile are searched further. */
+/* To find quantiles, the code sorts the numbers into N_BINS bins of equal
+ * width, and then searches only the bins that contain a quantile. */
 enum { N_BINS = 256, N_QUANTILES = 3 };
 
 /* Loads a vector of x (n), starting at index i. Lanes beyond the end repeat the
@@ -56,8 +56,8 @@ static inline vec load_numbers(const float *x, int i, int n)
     return i + LANES <= n ? load(x + i) : load_part(x + i, n - i, x[0]);
 }
 
-/* Writes the bin of each number of x (n) to out (n), which is written in whole
- * vectors. */
+/* Writes the bin of each number of x (n) to out (n). The size of `out` is
+ * rounded up to a multiple of the vector length. */
 static void find_bins(int *out, const float *x, int n)
 {
     vec least = splat(x[0]), largest = least;
@@ -67,8 +67,8 @@ static void find_bins(int *out, const float *x, int n)
     }
     const float low = -largest_lane(-least);
     const float range = largest_lane(largest) - low;
-    /* The factor below 1 keeps the largest number in the last bin; the bound
-     * keeps the scale finite. */
+    /* A factor slightly below 1 keeps the largest number in the last bin, and
+     * the comparison with 1e-30 keeps `scale` finite. */
     const float scale = range > 1e-30f ? 0.9999f * (float)N_BINS / range : 0;
     for (int i = 0; i < n; i += LANES) {
         const vec at = (load_numbers(x, i, n) - splat(low)) * splat(scale);
@@ -77,9 +77,9 @@ static void find_bins(int *out, const float *x, int n)
     }
 }
 
-/* Keeps in x (n) only the numbers of bins that contain one of the ranks
- * (ascending), and adjusts the ranks to the remaining numbers. Returns the
- * count of remaining numbers. */
+/* Keeps in x (n) only the numbers whose bin contains one of the `ranks`, which
+ * are ascending, and replaces the ranks by ranks among the kept numbers.
+ * Returns the number of kept numbers. */
 static int keep_bins(float *x, const int *bins, int n,
                      int ranks[2 * N_QUANTILES])
 {
@@ -181,8 +181,8 @@ static void row_quantiles(es_backend *backend, es_mem *heads,
 
 /* --- squares of the columns of heads -------------------------------------- */
 
-/* A matrix (n_rows,3d) of q, k and v: activations, or float32 numbers if
- * are_floats is true. */
+/* A matrix (n_rows,3d) of q, k and v. The numbers are float32 if are_floats is
+ * true; otherwise they have the type of activations. */
 typedef struct columns {
     es_backend *backend;
     es_head_details *heads;
@@ -191,7 +191,8 @@ typedef struct columns {
     bool are_floats;
 } columns;
 
-/* Adds the squares of n columns, starting at column `first`, to sums (n). */
+/* Adds the sums of squares of n columns, starting at column `first`, to sums
+ * (n). */
 static void add_columns(double *sums, const columns *c, es_share share,
                         size_t first, size_t n)
 {
@@ -209,7 +210,8 @@ static void add_columns(double *sums, const columns *c, es_share share,
     }
 }
 
-/* Distributes the heads of q, of k and of v among the threads. */
+/* Computes the sums of squares of this thread's share of the 3 n_head heads of
+ * q, k and v. */
 static void columns_part(void *argument, es_share share)
 {
     const columns *c = argument;
@@ -268,7 +270,7 @@ static void gradients(es_backend *backend, es_mem *heads, const es_mem *dattn,
 
 /* --- activations, updates ------------------------------------------------- */
 
-/* Sums of pieces: N_MOMENTS sums per piece. */
+/* Arguments for computing N_MOMENTS sums for each piece of x, or of `param`. */
 typedef struct pieces {
     es_backend *backend;
     const es_mem *x, *y;
@@ -313,8 +315,8 @@ static void pieces_part(void *argument, es_share share)
     }
 }
 
-/* Writes the totals over all pieces to out. With moments, out[4] is a maximum
- * instead of a sum. */
+/* Writes the totals over the pieces of n elements to out. out[4] is the maximum
+ * over the pieces, because the fifth moment is the largest |x|. */
 static void add_pieces(double out[N_MOMENTS], pieces *p, size_t n)
 {
     double sums[N_PIECES][N_MOMENTS];
@@ -370,8 +372,8 @@ static void update(es_backend *backend, es_mem *layer, const es_mem *param,
 
 enum { MOST_ITERATIONS = 200 };
 
-/* Computes y = G x for a symmetric matrix G (n,n) of which the lower half is
- * stored. */
+/* Computes y = G x for a symmetric matrix G (n,n) of which only the lower half
+ * is stored. */
 static void multiply_gram(double *y, const double *gram, const double *x, int n)
 {
     for (int a = 0; a < n; a++)
@@ -394,8 +396,8 @@ static double product(const double *x, const double *y, int n)
     return sum;
 }
 
-/* Returns the trace of G_q G_k, which is the sum of the squared singular
- * values. */
+/* Returns the trace of G_q G_k, which is the sum of the squared singular values
+ * of the product of both projections. */
 static double trace(const double *q, const double *k, int n)
 {
     double sum = 0;
@@ -407,7 +409,7 @@ static double trace(const double *q, const double *k, int n)
 
 /* Returns the largest eigenvalue of G_q G_k as x^T G_k G_q G_k x / x^T G_k x.
  * This quotient converges from below and has twice as many correct digits as x.
- * u and w (n) are working memory. */
+ * x, u and w (n) are working memory. */
 static double largest_eigenvalue(const double *q, const double *k, int n,
                                  double *x, double *u, double *w)
 {

@@ -56,8 +56,9 @@ static void add_moments_in_double(double out[7], const float *x, const float *y,
     }
 }
 
-/* Number of sums over u = x - centre: sums of u, u^2, u^3, u^4, of the squares
- * of x - a y, and of the squares of y. */
+/* N_SUMS is the number of sums that add_run computes. With u = x - centre,
+ * these are the sums of u, u^2, u^3, u^4, of the squares of x - a y, and of the
+ * squares of y. */
 enum { N_SUMS = 6 };
 
 static inline void add_lanes(wide *to, vec x)
@@ -67,17 +68,17 @@ static inline void add_lanes(wide *to, vec x)
     *to += load_wide(lanes) + load_wide(lanes + WIDE);
 }
 
-/* Prefetches the data two pages ahead, since processors by themselves prefetch
- * only up to the end of a page. The address may lie beyond the array, so it is
- * computed as an integer instead of a float pointer. */
+/* Prefetches the numbers two pages ahead of x, since the processor's own
+ * prefetching stops at the end of a page. The address may lie beyond the array,
+ * so it is computed as an integer instead of a float pointer. */
 static inline void fetch_ahead(const float *x)
 {
     enum { AHEAD = 2 * 4096 };
     __builtin_prefetch((const void *)((uintptr_t)x + AHEAD));
 }
 
-/* Adds the sums over a short run of n numbers, computed in float; n is a
- * multiple of LANES. */
+/* Adds to `sums` the sums over a run of n numbers. A run is short, so that
+ * float sums are accurate; n is a multiple of LANES. */
 static inline void add_run(wide sums[N_SUMS], uvec *size, const float *x,
                            const float *y, float a, float centre, size_t n)
 {
@@ -101,9 +102,9 @@ static inline void add_run(wide sums[N_SUMS], uvec *size, const float *x,
         add_lanes(&sums[k], part[k]);
 }
 
-/* Returns the centre for sums of powers in float, chosen so that the powers do
- * not cancel: the mean of the first numbers if they are far from 0 on one side,
- * otherwise 0. */
+/* Returns a centre c for summing the powers of x - c in float, so that little
+ * precision is lost: the mean of the first numbers if it is far from 0 compared
+ * with their spread, otherwise 0. */
 static float find_centre(const float *x)
 {
     enum { N = 4 * LANES };
@@ -117,14 +118,15 @@ static float find_centre(const float *x)
     return 4 * mean * mean > sum_lanes(squares) / N ? mean : 0;
 }
 
-/* Returns true if float can represent this sum: the sum did not overflow, and
- * no part of it underflowed. */
+/* Returns true if `sum`, computed in float, is reliable: the sum did not
+ * overflow, and no part of it underflowed. */
 static bool is_held(double sum)
 {
     return sum > 1e-30 && isfinite(sum);
 }
 
-/* Adds the sums of powers of x, computed from the sums u of powers of x - c. */
+/* Adds to `out` the sums of the first four powers of n numbers x, computed from
+ * u, the sums of the powers of x - c. */
 static void add_shifted(double out[4], const double u[4], double c, double n)
 {
     out[0] += u[0] + n * c;
@@ -133,8 +135,9 @@ static void add_shifted(double out[4], const double u[4], double c, double n)
     out[3] += u[3] + c * (4 * u[2] + c * (6 * u[1] + c * (4 * u[0] + n * c)));
 }
 
-/* Adds the moments of n numbers; n is a multiple of LANES and at least 4 LANES.
- * Recomputes sums in double if float cannot represent them. */
+/* Adds the moments of n numbers to `out`; n is a multiple of LANES and at least
+ * 4 LANES. Recomputes the moments in double if a float sum overflows or
+ * underflows. */
 static KNOWN void add_moments_of(double out[7], const float *x, const float *y,
                                  float a, size_t n)
 {
@@ -170,7 +173,8 @@ static void add_moments(double out[7], const float *x, const float *y, float a,
     add_moments_in_double(out, x + whole, y ? y + whole : NULL, a, n - whole);
 }
 
-/* Processes short runs, since dot sums in float. */
+/* Processes runs of at most 256 numbers, because dot() is accurate for short
+ * runs only. */
 static void add_update(double out[2], const float *param, const float *moment1,
                        const float *moment2, size_t n, const es_adamw *how,
                        const es_control *control)

@@ -7,7 +7,7 @@
 typedef uint32_t word_vec __attribute__((vector_size(4 * LANES)));
 typedef uint64_t wide_vec __attribute__((vector_size(8 * LANES)));
 
-/* Computes es_philox for LANES counters at a time. */
+/* Computes the random numbers of es_philox for LANES counters at a time. */
 static inline void philox_lanes(word_vec c[4], uint32_t key0, uint32_t key1)
 {
     for (int i = 0; i < 10; i++) {

@@ -1,6 +1,6 @@
-/* Names the library and the kernels of the CPU back-end for --version, for
- * bench and for the run's configuration, and composes a warning if they are
- * slower than necessary. */
+/* Describes the product library and the kernels of the CPU back-end for
+ * --version, for bench and for the run's configuration, and writes a warning if
+ * the library is slower than necessary. */
 #include "hooks/trainer/cpu/engine.h"
 
 #include "analyzer/base/text.h"
@@ -19,8 +19,9 @@ static const char *const vector_names[] = {[ES_VECTORS_PLAIN] = "not AVX2",
                                            [ES_VECTORS_AVX512] = "AVX-512",
                                            [ES_VECTORS_AMX] = "AMX"};
 
-/* Names of x86-64 kernels in OpenBLAS up to 0.3.30 and in oneDNN. Names missing
- * here belong to another architecture or are newer, and cause no warning. */
+/* Names that OpenBLAS (up to 0.3.30) and oneDNN give their x86-64 kernels, with
+ * the vectors that the kernels use. Names that are missing here belong to
+ * another architecture or are newer; they cause no warning. */
 static const struct {
     const char *kernels;
     es_vectors vectors;
@@ -57,8 +58,8 @@ static const struct {
     {"avx512_core_amx", ES_VECTORS_AMX},
 };
 
-/* Returns the value of the environment variable `variable` that selects kernels
- * for these vectors. */
+/* Returns the value of the environment variable `variable` that makes the
+ * library use kernels for `vectors`. */
 static const char *setting_for(const char *variable, es_vectors vectors)
 {
     if (strcmp(variable, OPENBLAS) == 0)
@@ -97,7 +98,8 @@ static es_vectors widest(es_vectors from)
     return from;
 }
 
-/* Appends the library's name and note to the strings in `out`. */
+/* Appends the library's name to out->products. Stores the warning about the
+ * library in out->note unless out->note already holds one. */
 static void add_library(es_cpu_engine *out, const es_products *products,
                         es_cpu_library library, es_vectors processor)
 {

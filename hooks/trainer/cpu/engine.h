@@ -1,9 +1,10 @@
 /**
  * Describes the code that the CPU back-end runs: the libraries for matrix
  * products, the kernels that these libraries chose for the processor, and the
- * program's own kernels. A library that chooses kernels for older processors
- * trains at half the speed without a message; OPENBLAS_CORETYPE or
- * ONEDNN_MAX_CPU_ISA in the environment may cause this.
+ * program's own kernels. If a library has chosen kernels for an older
+ * processor, for example because OPENBLAS_CORETYPE or ONEDNN_MAX_CPU_ISA is set
+ * in the environment, training takes twice as long, and the library gives no
+ * warning.
  */
 #ifndef ES_CPU_ENGINE_H
 #define ES_CPU_ENGINE_H
@@ -12,17 +13,17 @@
 #include <stddef.h>
 
 typedef struct es_cpu_engine {
-    char products[128];  /* such as "OpenBLAS 0.3.21 SkylakeX, oneDNN 2.6.3
-                            avx512_core" if both are used */
+    char products[128];  /* libraries, for example "OpenBLAS 0.3.21 SkylakeX,
+                          * oneDNN 2.6.3 avx512_core" if both are used */
     const char *kernels; /* the program's kernels: "avx512", "avx2", "plain" */
     char note[256];      /* a one-line warning with a remedy, or "" */
 } es_cpu_engine;
 
-/** Describes the libraries and kernels of the back-ends that are opened from
- *  now on; see es_products_used. */
+/** Describes the libraries and kernels that back-ends opened after this call
+ *  will use; see es_products_used. */
 void es_cpu_engine_find(es_cpu_engine *out);
 
-/** The description of a product library that es_cpu_engine_judge examines. */
+/** A library of matrix products, as es_cpu_engine_judge examines it. */
 typedef struct es_cpu_library {
     const char *name;      /* such as "OpenBLAS" */
     const char *kernels;   /* the library's name for its kernels */
@@ -31,8 +32,8 @@ typedef struct es_cpu_library {
 } es_cpu_library;
 
 /**
- * Writes a warning if the library's kernels use narrower vectors than the
- * processor offers; otherwise, or if this is unknown, writes "".
+ * Writes a warning to `note` if the library's kernels use narrower vectors than
+ * the processor offers. Writes "" if the kernels are wide enough or unknown.
  *
  *   note       (size) written
  *   processor  widest vectors that the processor supports

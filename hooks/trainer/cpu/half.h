@@ -8,14 +8,17 @@
 #include <stdint.h>
 #include <string.h>
 
-#define ES_HALF_INFINITE 0x477ff000  /* from 65520 on, infinity */
-#define ES_HALF_SUBNORMAL 0x38800000 /* fp16 has spacing 2^-24 below 2^-14 */
-#define ES_HALF_DROPPED 0x1fff       /* lowest 13 of 23 fraction bits */
+/* The bits of 65520.0f. This and all larger numbers become infinite. */
+#define ES_HALF_INFINITE 0x477ff000
+/* The bits of 2^-14. Smaller fp16 numbers are multiples of 2^-24. */
+#define ES_HALF_SUBNORMAL 0x38800000
+/* The lowest 13 of a float's 23 fraction bits, which fp16 lacks. */
+#define ES_HALF_DROPPED 0x1fff
 
 /**
- * Returns the nearest fp16 number, ties to even; subnormal results are kept.
- * Returns infinity for numbers from 65520 on, halfway between the largest fp16
- * number and 2^16. Keeps NaN and the sign of zero.
+ * Returns the fp16 number nearest to x, with ties to even; the result may be
+ * subnormal. From 65520 on, which is halfway between the largest fp16 number
+ * and 2^16, the result is infinite. NaN and the sign of zero are kept.
  */
 static inline float es_half_round(float x)
 {
@@ -26,8 +29,8 @@ static inline float es_half_round(float x)
         return x;
     if (size >= ES_HALF_INFINITE)
         return copysignf(INFINITY, x);
-    /* Adding 0.5 rounds to a multiple of 2^-24, the last bit of a float near
-     * 0.5. */
+    /* After 0.5 has been added, the last bit of the float is 2^-24, so the sum
+     * is rounded to a multiple of 2^-24. */
     if (size < ES_HALF_SUBNORMAL)
         return copysignf((fabsf(x) + 0.5f) - 0.5f, x);
     size += ES_HALF_DROPPED / 2 + ((size >> 13) & 1);

@@ -1,8 +1,9 @@
 /**
  * Declares the inner loops of the CPU back-end as tables of functions, one
  * table for each kind of processor. Every function works on rows that belong to
- * one thread. kernels.inc.h holds the code; kernels_plain.c, _avx2.c and
- * _avx512.c compile it.
+ * one thread. kernels.inc.h contains the code, which kernels_plain.c,
+ * kernels_avx2.c and kernels_avx512.c compile for 4, 8 and 16 floats per
+ * vector.
  */
 #ifndef ES_CPU_KERNELS_H
 #define ES_CPU_KERNELS_H
@@ -12,11 +13,13 @@
 
 #include <math.h>
 
-/** Value of es_cpu_head's `power` that selects scaled ReLU attention. */
+/** Value of the field `power` of es_cpu_head that selects scaled ReLU
+ *  attention. */
 enum { ES_CPU_RELU = 1 };
 
-/** Pointers to one head's bf16 activations. Rows of q, k, v and of their
- *  gradients are `stride` numbers apart, rows of y and dy y_stride numbers. */
+/** Pointers to the bf16 activations of one head. Successive rows of q, k, v and
+ *  their gradients are `stride` numbers apart, and rows of y and dy are
+ *  y_stride numbers apart. */
 typedef struct es_cpu_half_head {
     const es_bfloat *q, *k, *v, *dy;
     es_bfloat *y, *dq, *dk, *dv;
@@ -24,9 +27,10 @@ typedef struct es_cpu_half_head {
 } es_cpu_half_head;
 
 /**
- * One head of one sequence, the argument of attention: T queries and keys of
- * `width`. Rows of q, k, v and their gradients are `stride` floats apart, rows
- * of y and dy y_stride floats.
+ * One head of one sequence, the argument of attention: n_ctx queries and keys
+ * of `width` floats. Successive rows of q, k, v and their gradients are
+ * `stride` floats apart, and rows of y and dy are y_stride floats apart. In the
+ * shapes below, T is n_ctx.
  */
 typedef struct es_cpu_head {
     int n_ctx, width;
@@ -36,34 +40,36 @@ typedef struct es_cpu_head {
     const float *log_t; /* (T) ln of the queries' temperatures, or NULL */
     bool half;          /* true if q . k is rounded to fp16 before scaling */
     float *y;
-    float *saved; /* (T,2) m and D of attention.inc.h for each row */
-    int power;    /* power of PowerSoftmax; 0 for softmax; or ES_CPU_RELU */
+    float *saved; /* (T,2) the values m and D of each row; see
+                   * attention.inc.h */
+    int power;    /* exponent of PowerSoftmax; 0 for softmax; or ES_CPU_RELU */
     float epsilon;
-    bool plain; /* scores are not divided by m; true with ES_CPU_RELU */
+    bool plain; /* true if scores are not divided by m, as with ES_CPU_RELU */
     es_row_length length;
-    /* (T) positions of the tokens in a sequence of `context` tokens, for an
-     * encoder, whose queries see every key; NULL for causal attention */
+    /* For an encoder's head, whose queries see every key: (T) positions of the
+     * tokens in a sequence of `context` tokens. NULL for a causal head. */
     const float *place;
     int context;
 
-    /* Statistics of rows, (T) each; NULL if not requested. Without
-     * ES_ROW_ENTROPY no other statistic is computed. */
+    /* Row statistics, (T) each; NULL if a statistic is not requested. If
+     * ES_ROW_ENTROPY is not requested, no other statistic is computed. */
     float *rows[ES_N_ROW_STATISTICS];
 
     /* The fields below are used in the backward pass only. */
-    const float *dy, *dentropy; /* dentropy (T) or NULL */
+    const float *dy, *dentropy; /* dentropy is (T) or NULL */
     float *dq, *dk, *dv;
-    float *dt; /* (T) sum of dz z of each row, or NULL; softmax only */
+    float *dt; /* (T) sum of dz z over each row's scores z, or NULL; only for
+                * softmax */
 
     float *scratch; /* (attention_scratch) working memory */
 
-    /* bf16 activations. Then q, k, v and the other pointers above refer to
-     * float32 copies or are not set. With float32 activations halves.q is
-     * NULL. */
+    /* Pointers to bf16 activations. If halves.q is not NULL, q, k, v and the
+     * other pointers above refer to float32 copies or are not set. With float32
+     * activations, halves.q is NULL. */
     es_cpu_half_head halves;
 } es_cpu_head;
 
-/** Largest number of lanes of any table of kernels. */
+/** Number of lanes of the widest kernels. */
 enum { ES_CPU_MAX_LANES = 16 };
 
 /** Returns the factor that turns q . k of query i into its score. */
@@ -72,8 +78,9 @@ static inline float es_cpu_head_scale(const es_cpu_head *head, int i)
     return head->log_t ? head->scale * expf(-head->log_t[i]) : head->scale;
 }
 
-/** Recomputes the statistics of query i, whose entropy or largest score is not
- *  finite; for softmax directly from the formula, in double. In attention.c. */
+/** Recomputes the statistics of query i if its entropy or largest score is not
+ *  finite. For softmax, computes them in double directly from the formula. In
+ *  attention.c. */
 void es_cpu_measure_row(const es_cpu_head *head, int i);
 
 typedef struct es_cpu_kernels {
@@ -83,20 +90,21 @@ typedef struct es_cpu_kernels {
     size_t (*attention_scratch)(int n_ctx, int width);
     void (*attention)(const es_cpu_head *head);
     void (*attention_backward)(const es_cpu_head *head);
-    /** Same as attention and attention_backward, for n = 1 .. `lanes` causal
-     *  heads in one call. The heads have the same shape, weighting, statistics
-     *  and gradients, and share the first head's scratch. May only be called
-     *  for shapes for which attention_bundles returns true; efficient if n is
-     *  close to `lanes`. */
+    /** attention_bundle and attention_bundle_backward compute the same as
+     *  attention and attention_backward, but for n = 1 .. `lanes` causal heads
+     *  in one call. The heads have the same shape, kind of weights, statistics
+     *  and gradients, and share the first head's scratch memory. May only be
+     *  called for shapes for which attention_bundles returns true; efficient if
+     *  n is close to `lanes`. */
     bool (*attention_bundles)(int n_ctx, int width);
     void (*attention_bundle)(const es_cpu_head *heads, int n);
     void (*attention_bundle_backward)(const es_cpu_head *heads, int n);
 
-    /** y = x + bias (n_rows,width). x may be y; NULL counts as 0. bias (width);
-     *  NULL counts as 0. */
+    /** y = x + bias (n_rows,width); y may be x. bias is (width). A NULL x or
+     *  bias is treated as 0. */
     void (*start_rows)(float *y, const float *x, const float *bias, int n_rows,
                        int width);
-    /** y[i][j] += bias[j]; (n_rows,width). */
+    /** y[i][j] += bias[j], where y is (n_rows,width). */
     void (*add_bias)(float *y, const float *bias, int n_rows, int width);
     /** out[j] += sum over all rows i of x[i][j]; rows are `stride` floats
      *  apart. */
@@ -106,8 +114,9 @@ typedef struct es_cpu_kernels {
     /** post = act(x); post may be x. `kind` must not be ES_ACT_LINEAR. */
     void (*act)(float *post, const float *x, size_t n, es_activation kind,
                 float slope);
-    /** Multiplies d by act'(x) and writes post = act(x). Returns the sum of d
-     *  min(x, 0), the gradient of a leaky slope; returns 0 for other kinds. */
+    /** Multiplies d by act'(x) and writes post = act(x). For a leaky
+     *  activation, returns the gradient of the slope, which is the sum of d
+     *  min(x, 0); otherwise returns 0. */
     double (*act_backward)(float *d, float *post, const float *x, size_t n,
                            es_activation kind, float slope);
 
@@ -118,17 +127,18 @@ typedef struct es_cpu_kernels {
     void (*gate)(float *y, const float *x, const float *gate, size_t n);
     void (*gate_backward)(float *dx, float *gate, const float *dy,
                           const float *x, size_t n);
-    /** y = residual + factor x, where a NULL residual counts as 0; y may be
-     *  either operand. The factors are those of es_drop_factors for elements
-     *  from `first` on; `first` is a multiple of 64. */
+    /** y = residual + factor x, where a NULL residual is treated as 0; y may be
+     *  residual or x. The factors are those that es_drop_factors returns for
+     *  elements from index `first` on, which is a multiple of 64. */
     void (*drop)(float *y, const float *residual, const float *x, size_t first,
                  size_t n, const es_drop_mask *mask);
 
-    /** Returns largest_size of x, found at no additional cost. */
+    /** Normalises rows, and returns largest_size of x as a by-product. */
     uint32_t (*layer_norm)(float *y, float *mean, float *rstd, const float *x,
                            const float *weight, const float *bias, int n_rows,
                            int width, float epsilon);
-    /** Adds to dx (n_rows,width), and to dweight and dbias (width). */
+    /** Adds gradients to dx (n_rows,width), dweight (width) and dbias
+     *  (width). */
     void (*layer_norm_backward)(float *dx, float *dweight, float *dbias,
                                 const float *dy, const float *x,
                                 const float *mean, const float *rstd,
@@ -136,7 +146,7 @@ typedef struct es_cpu_kernels {
 
     void (*rms_norm)(float *y, float *rstd, const float *x, const float *weight,
                      int n_rows, int width, float epsilon);
-    /** Adds to dx (n_rows,width) and to dweight (width). */
+    /** Adds gradients to dx (n_rows,width) and dweight (width). */
     void (*rms_norm_backward)(float *dx, float *dweight, const float *dy,
                               const float *x, const float *rstd,
                               const float *weight, int n_rows, int width);
@@ -147,7 +157,8 @@ typedef struct es_cpu_kernels {
 
     void (*cross_entropy)(float *row_loss, float *lse, const float *logits,
                           const int32_t *targets, int n_rows, int vocab);
-    /** A row whose target is not in 0 .. vocab - 1 has no target column. */
+    /** Replaces logits by their gradients. If a row's target is not in 0 ..
+     *  vocab - 1, the row's gradient is computed without a target. */
     void (*cross_entropy_backward)(float *logits, const float *lse,
                                    const int32_t *targets, float scale,
                                    int n_rows, int vocab);
@@ -160,29 +171,31 @@ typedef struct es_cpu_kernels {
     void (*narrow)(es_bfloat *out, const float *x, size_t n);
 
     uint64_t (*count_nonfinite)(const float *x, size_t n);
-    /** Returns the largest |x| (n) as the bits of a float, in an order that
-     *  puts NaN above all numbers. Returns 0 if n is 0. */
+    /** Returns the largest |x| of n numbers as the bits of a float, where NaN
+     *  counts as larger than all numbers. Returns 0 if n is 0. */
     uint32_t (*largest_size)(const float *x, size_t n);
     double (*dot)(const float *x, const float *y, size_t n);
     void (*adamw)(float *param, float *moment1, float *moment2,
                   const float *grad, size_t n, const es_adamw *how,
                   const es_control *control);
 
-    /** Adds sums of x, x^2, x^3 and x^4 (n) to out[0..3], and replaces out[4]
-     *  by the larger of out[4] and the largest |x|. Unless y (n) is NULL, adds
-     *  the squares of x - a y to out[5], and of a y to out[6]. Sums short runs
-     *  in float32 relative to a number near the mean, and repeats a sum in
-     *  double if float32 cannot represent it: a result is NaN only if an input
-     *  is not finite. */
+    /** Adds the sums of x, x^2, x^3 and x^4 (n) to out[0..3], and replaces
+     *  out[4] by the largest |x| if that is larger. Unless y (n) is NULL, adds
+     *  the sum of squares of x - a y to out[5], and of a y to out[6]. Sums
+     *  short runs of x minus a number near the mean in float32, and repeats a
+     *  sum in double if float32 cannot represent the sum. A result is therefore
+     *  NaN only if an input is not finite. */
     void (*add_moments)(double out[7], const float *x, const float *y, float a,
                         size_t n);
-    /** Given param (n) after adamw: adds the squares of adamw's change to
-     *  out[0], and the squares of param before adamw to out[1]. */
+    /** Measures the update that adamw has made to param (n): adds the squares
+     *  of the change to out[0], and the squares of the former values to
+     *  out[1]. */
     void (*add_update)(double out[2], const float *param, const float *moment1,
                        const float *moment2, size_t n, const es_adamw *how,
                        const es_control *control);
-    /** out (width,width) += x^T x in double, lower half and diagonal only; x is
-     *  (n_rows,width) with rows `stride` floats apart. */
+    /** Computes the lower half, including the diagonal, of out (width,width) +=
+     *  x^T x in double. x is (n_rows,width), with rows `stride` floats
+     *  apart. */
     void (*add_gram)(double *out, const float *x, int n_rows, int width,
                      size_t stride);
 
@@ -204,39 +217,43 @@ typedef struct es_cpu_kernels {
                               const float *column, const float *row, int n_rows,
                               int width, size_t stride);
     /** Computes out (n_rows) = x row, and adds x^T (x row) to back (width), in
-     *  a single pass over x. Returns the sum of squares of x row. */
+     *  a single pass over x. Returns the sum of squares of `out`. */
     double (*multiply_twice)(float *out, double *back, const float *x,
                              const float *row, int n_rows, int width,
                              size_t stride);
 } es_cpu_kernels;
 
-/** Attention in bf16 on a processor's matrix units, as a table of functions. */
+/** Functions that compute attention of bf16 heads on a processor's matrix
+ *  units. */
 typedef struct es_cpu_tiles {
-    const char *name; /* "amx"; NULL if the code is not built */
-    /** Returns the floats of scratch that a thread needs. */
+    const char *name; /* "amx", or NULL if the program was built without this
+                       * code */
+    /** Returns the number of floats of scratch memory that a thread needs. */
     size_t (*scratch)(int n_ctx, int width);
-    /** Read from and write to head->halves. Return false if a number of q, k, v
-     *  or dy is not finite; the other results are then undefined. */
+    /** Compute attention of head->halves. Return false if a number in q, k, v
+     *  or dy is not finite; all results are then undefined. */
     bool (*attention)(const es_cpu_head *head);
     bool (*attention_backward)(const es_cpu_head *head);
 } es_cpu_tiles;
 
 extern const es_cpu_tiles es_cpu_tiles_amx;
 
-/** Returns NULL if this processor has no matrix units, or if their results on a
- *  small problem differ from those of the plain kernels. */
+/** Returns the functions for this processor's matrix units. Returns NULL if the
+ *  processor has no matrix units, or if their results on a small problem differ
+ *  from those of the plain kernels. */
 const es_cpu_tiles *es_cpu_tiles_choose(void);
 
 extern const es_cpu_kernels es_cpu_kernels_plain;
 extern const es_cpu_kernels es_cpu_kernels_avx2;
 extern const es_cpu_kernels es_cpu_kernels_avx512;
 
-/** Returns true if `kernels` agree with the plain kernels on a small problem.
- *  The processor must support the instructions of `kernels`. */
+/** Returns true if `kernels` and the plain kernels compute the same results on
+ *  a small problem. The processor must support the instructions of
+ *  `kernels`. */
 bool es_cpu_kernels_agree(const es_cpu_kernels *kernels);
 
-/** Returns the widest kernels that the processor supports and that agree with
- *  the plain kernels. */
+/** Returns the widest kernels that the processor supports and that compute the
+ *  same results as the plain kernels. */
 const es_cpu_kernels *es_cpu_kernels_choose(void);
 
 #endif

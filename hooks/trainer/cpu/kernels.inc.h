@@ -41,8 +41,8 @@ static void start_rows(float *y, const float *x, const float *bias, int n_rows,
     }
 }
 
-/* Adds up the columns of n_vectors vectors, of which the last has `last`
- * columns. */
+/* Adds the sum of each column of x to out. A row of x consists of n_vectors
+ * vectors, of which the last has `last` columns. */
 static inline void add_sums(float *out, const float *x, int n_rows, int stride,
                             int n_vectors, int last)
 {
@@ -59,9 +59,9 @@ static inline void add_sums(float *out, const float *x, int n_rows, int stride,
     store_part(out, load_part(out, last, 0) + sum[end], last);
 }
 
-/* Processes many columns at a time, because each addition waits for the
- * previous addition to the same column; reading one cache line of each row
- * costs little in comparison. */
+/* Processes 8 vectors of columns at a time. Each addition waits for the
+ * previous addition to the same column, so several independent columns are
+ * faster, although the code then reads only a few cache lines of each row. */
 static void add_column_sums(float *out, const float *x, int n_rows, int width,
                             int stride)
 {
@@ -75,8 +75,9 @@ static void add_column_sums(float *out, const float *x, int n_rows, int width,
 
 /* --- activations ---------------------------------------------------------- */
 
-/* Returns Phi(x), and exp(-x^2 / 2) in *bell. Abramowitz and Stegun 7.1.26:
- * erfc(z) = exp(-z^2) t (a1 + ... + a5 t^4), t = 1 / (1 + p z), with an error
+/* Returns Phi(x), the distribution function of the normal distribution, and
+ * exp(-x^2 / 2) in *bell. Uses formula 7.1.26 of Abramowitz and Stegun, erfc(z)
+ * = exp(-z^2) t (a1 + ... + a5 t^4) with t = 1 / (1 + p z), whose error is
  * below 1.5e-7. */
 static inline vec normal_cdf(vec *bell, vec x)
 {
@@ -92,8 +93,8 @@ static inline vec normal_cdf(vec *bell, vec x)
     return choose(x > splat(0), splat(1) - tail, tail);
 }
 
-/* Returns s = 1 / (1 + exp(-x)), and 1 - s in *rest, which stays accurate if s
- * is near 1. Uses exp(-|x|), which cannot overflow. */
+/* Returns s = 1 / (1 + exp(-x)), and 1 - s in *rest, computed so that it is
+ * accurate even if s is near 1. Uses exp(-|x|), which cannot overflow. */
 static inline vec sigmoid(vec *rest, vec x)
 {
     const vec one = splat(1), small = vec_exp(smaller(x, -x));
@@ -103,8 +104,8 @@ static inline vec sigmoid(vec *rest, vec x)
     return choose(positive, large, small * large);
 }
 
-/* Returns act(x), and its derivative in *slope_of. Callers pass a constant
- * `kind`. */
+/* Returns act(x), and the derivative act'(x) in *slope_of. Callers pass a
+ * constant `kind` so that the compiler specialises the code. */
 static inline vec activate(vec *slope_of, vec x, es_activation kind,
                            float slope)
 {
@@ -115,8 +116,8 @@ static inline vec activate(vec *slope_of, vec x, es_activation kind,
         return x * cdf;
     }
     if (kind == ES_ACT_GELU_TANH) {
-        /* (1 + tanh u) / 2 = 1 / (1 + exp(-2u)); it is 0 or 1 beyond 12, where
-         * powers of x could overflow. */
+        /* Uses (1 + tanh u) / 2 = 1 / (1 + exp(-2u)), which is 0 or 1 for |x| >
+         * 12. Limiting |x| to 12 keeps its powers from overflowing. */
         const float a = 1.59576912f, b = 0.044715f;
         vec near = larger(splat(-12), smaller(splat(12), x));
         vec square = near * near;
@@ -127,8 +128,8 @@ static inline vec activate(vec *slope_of, vec x, es_activation kind,
         return x * s;
     }
     if (kind == ES_ACT_GELU_SIGMOID) {
-        /* The result is 0 or 1 beyond 90, where u (1 - s) could be infinity
-         * times 0. */
+        /* The sigmoid is 0 or 1 for |x| > 90. Limiting |x| to 90 avoids
+         * infinity times 0 in u (1 - s). */
         vec near = larger(splat(-90), smaller(splat(90), x));
         vec u = splat(1.702f) * near, rest, s = sigmoid(&rest, u);
         *slope_of = s * (one + u * rest);
@@ -299,8 +300,8 @@ static double dot_in_double(const float *x, const float *y, size_t n)
     return sum;
 }
 
-/* Returns x . y in float. Keeps four separate sums, because each addition waits
- * for the previous addition to the same sum. */
+/* Returns x . y, computed in float. Keeps four separate sums, because each
+ * addition waits for the previous addition to the same sum. */
 static inline float dot_run(const float *x, const float *y, size_t n)
 {
     vec sum[4] = {{0}};
@@ -318,12 +319,12 @@ static inline float dot_run(const float *x, const float *y, size_t n)
 static double dot(const float *x, const float *y, size_t n)
 {
     double sum = 0;
-    /* Float sums are accurate if the runs are short. */
+    /* Sums in float are accurate only over short runs. */
     for (size_t first = 0; first < n; first += 64 * LANES) {
         size_t end = n - first < 64 * LANES ? n : first + 64 * LANES;
         double block = (double)dot_run(x + first, y + first, end - first);
-        /* The square of a large number can overflow in float: a gradient of
-         * 1e20 should be clipped, not end the training. */
+        /* The square of a large number can overflow in float. For example, a
+         * gradient of 1e20 should be clipped, and not end the training. */
         if (!(block - block == 0))
             block = dot_in_double(x + first, y + first, end - first);
         sum += block;
@@ -422,7 +423,8 @@ static void adamw(float *param, float *moment1, float *moment2,
                   const float *grad, size_t n, const es_adamw *how,
                   const es_control *control)
 {
-    /* The compiler knows that the outputs do not overlap local copies. */
+    /* With a local copy of *how, the compiler knows that writing the outputs
+     * does not change it. */
     const es_adamw a = *how;
     const float scale = control->grad_scale;
     const float keep = 1 - control->lr * a.decay;

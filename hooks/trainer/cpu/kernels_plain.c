@@ -1,5 +1,5 @@
-/* Compiles the inner loops for every processor, with 4 lanes; the other kernels
- * are compared with them. */
+/* Compiles the inner loops for any processor, with 4 lanes. At first use, the
+ * program compares the other kernels with these plain kernels. */
 #define LANES 4
 #define KERNELS es_cpu_kernels_plain
 #define KERNELS_NAME "plain"

@@ -22,9 +22,9 @@ static vec row_square_distance(const float *x, float mean, int n)
     return sum;
 }
 
-/* Computes mean and 1 / standard deviation (LANES) of up to LANES rows. Sums
- * the lanes of all rows together; a single row would have to wait for each
- * addition. */
+/* Computes the mean and 1 / standard deviation of n <= LANES rows. Adds up the
+ * vectors of each row first, and then the lanes of all rows in one operation.
+ * Returns largest_size of x. */
 static uint32_t measure_normal(float *mean, float *rstd, const float *x, int n,
                                int width, float epsilon)
 {
@@ -68,8 +68,8 @@ static uint32_t layer_norm(float *y, float *mean, float *rstd, const float *x,
     return largest;
 }
 
-/* Computes, for each of n rows (n <= LANES), the means of g = dy weight and of
- * g times the normalised x. */
+/* Computes the means of two vectors for each of n rows (n <= LANES): of g = dy
+ * weight, and of g times the normalised x. */
 static void measure_gradient(float *mean_g, float *mean_dot, const float *dy,
                              const float *x, const float *mean,
                              const float *rstd, const float *weight, int n,

@@ -9,19 +9,20 @@
  * tiles of the product libraries. */
 #define ROW_UNIT 16
 
-/* Arguments of an operation of this file, shared by all threads. x is the input
- * and y the output; in the backward pass dy is the input and dx the output. */
+/* Arguments of an operation in this file, shared by all threads. x is the input
+ * and y the output of the linear map; in the backward pass dy is given and dx
+ * is computed. */
 typedef struct job {
     const es_backend *backend;
     const es_linear *linear;
     int n_rows;
-    size_t n; /* number of elements, for act_backward */
+    size_t n; /* number of elements; only used by es_cpu_act_backward */
     es_mem *y, *dx;
     const es_mem *x, *dy, *residual;
     es_mem *pre, *post; /* values before and after the activation */
     const es_act *act;
     float slope;
-    bool add; /* add to dx or dweight instead of overwriting */
+    bool add; /* true to add to dx or dweight, false to overwrite them */
     float *dweight, *dbias;
 } job;
 
@@ -43,8 +44,8 @@ static es_mem *act_at(const job *j, const es_mem *x, size_t n)
     return x ? es_mem_at((es_mem *)x, n * es_cpu_act_size(j->backend)) : NULL;
 }
 
-/* Computes c = residual + a b of activations on the calling thread, after
- * setting the number types in `call`. */
+/* Computes the product c = residual + a b that `call` describes on the calling
+ * thread. Completes the number types and the scratch memory in `call`. */
 static void run_product(const job *j, es_share share, es_product_call *call)
 {
     const es_backend *backend = j->backend;
@@ -57,25 +58,25 @@ static void run_product(const job *j, es_share share, es_product_call *call)
     backend->products->multiply(call);
 }
 
-/* Returns the type in which products write activations. */
+/* Returns the number type in which products write activations. */
 static es_number_type act_type(const job *j)
 {
     return j->backend->bf16 ? ES_NUMBER_BF16 : ES_NUMBER_F32;
 }
 
-/* Returns the weight in the number type that products read. */
+/* Returns the weight, or its bf16 copy if activations are bf16. */
 static const void *read_weight(const job *j)
 {
     if (!j->backend->bf16)
         return j->linear->weight;
     const es_bfloat *copy = es_cpu_copy_of(j->backend, j->linear->weight);
-    assert(copy); /* not NULL: the model keeps copies of all weights */
+    assert(copy); /* not NULL, because the model registers all weights */
     return copy;
 }
 
 /* --- forward -------------------------------------------------------------- */
 
-/* Computes a slab of y (n,out) = residual + x W + b. */
+/* Computes y (n,out) = residual + x W + b for the rows of a slab. */
 static void multiply(es_mem *y, const job *j, es_share share, es_slab slab)
 {
     const es_linear *linear = j->linear;
@@ -165,7 +166,7 @@ void es_cpu_linear_act(es_backend *backend, es_mem *pre, es_mem *post,
 
 /* --- the input's gradient ------------------------------------------------- */
 
-/* Computes a slab of dx (n,in) = dy W^T, or adds to it. */
+/* Computes dx (n,in) = dy W^T for the rows of a slab, or adds dy W^T to dx. */
 static void multiply_back(const job *j, es_share share, es_slab slab)
 {
     const es_linear *linear = j->linear;
@@ -209,8 +210,9 @@ void es_cpu_linear_backward_input(es_backend *backend, es_mem *dx,
     es_team_run(backend->team, input_part, &j);
 }
 
-/* Computes dx and post for activations first .. end - 1. Returns the gradient
- * of the slope. */
+/* Multiplies dx by the activation's derivative and computes post, for elements
+ * first .. end - 1. Returns this part of the gradient of the activation's
+ * slope. */
 static double activate_backward(const job *j, es_share share, size_t first,
                                 size_t end)
 {
@@ -229,7 +231,8 @@ static double activate_backward(const job *j, es_share share, size_t first,
     return sum;
 }
 
-/* Writes this thread's part of the slope's gradient to its scratch. */
+/* Computes the thread's rows of the gradient before the activation. Writes the
+ * thread's part of the gradient of the slope to its scratch memory. */
 static void act_part(void *argument, es_share share)
 {
     const job *j = argument;
@@ -252,7 +255,7 @@ void es_cpu_linear_backward_act(es_backend *backend, es_mem *dpre, es_mem *post,
              .n_rows = n_rows,
              .dx = dpre,
              .dy = dy,
-             .pre = (es_mem *)pre, /* pre is not written */
+             .pre = (es_mem *)pre, /* pre is not changed */
              .post = post,
              .act = act,
              .slope = slope_of(act)};
@@ -277,7 +280,7 @@ void es_cpu_act_backward(es_backend *backend, es_mem *d, es_mem *post,
     job j = {.backend = backend,
              .n = n,
              .dx = d,
-             .pre = (es_mem *)pre, /* pre is not written */
+             .pre = (es_mem *)pre, /* pre is not changed */
              .post = post,
              .act = act,
              .slope = slope_of(act)};
@@ -286,8 +289,8 @@ void es_cpu_act_backward(es_backend *backend, es_mem *d, es_mem *post,
 
 /* --- the weight's gradient ------------------------------------------------ */
 
-/* Computes a slab of rows of dW in memory order, dW = a^T b or dW += a^T b; a
- * is (N,n_a), b is (N,n_b). */
+/* Computes dW = a^T b for a slab of rows of the weight as it is stored, or adds
+ * a^T b to dW; a is (N,n_a), b is (N,n_b). */
 static void multiply_weight(const job *j, es_share share, const es_mem *a,
                             int n_a, const es_mem *b, int n_b, es_slab slab)
 {
@@ -307,7 +310,7 @@ static void multiply_weight(const job *j, es_share share, const es_mem *a,
         run_product(j, share, &call);
 }
 
-/* Adds to dbias for the columns of the slab. */
+/* Adds the sums of dy over all rows to dbias, for the columns of the slab. */
 static void add_bias_gradient(const job *j, es_share share, es_slab slab)
 {
     const es_backend *backend = j->backend;

@@ -10,8 +10,8 @@
  * threads write to the same cache line. */
 #define ROW_UNIT 16
 
-/* Adds to `to` the n sums that each thread has stored at offset `first` of its
- * scratch. */
+/* Adds a vector of n sums from each thread to `to`. The threads have stored the
+ * vectors at offset `first` of their scratch memory. */
 static void add_sums(const es_backend *backend, es_mem *to, size_t first, int n)
 {
     for (int t = 0; to && t < backend->n_threads; t++)
@@ -24,7 +24,7 @@ static void add_sums(const es_backend *backend, es_mem *to, size_t first, int n)
 
 typedef struct norm {
     const es_backend *backend;
-    es_mem *y; /* dx in the backward pass */
+    es_mem *y; /* result; dx in the backward pass */
     es_mem *peak;
     const es_mem *x, *dy;
     float *rstd;
@@ -100,7 +100,7 @@ void es_cpu_rms_norm_backward(es_backend *backend, es_mem *dx, es_mem *dweight,
               .y = dx,
               .x = x,
               .dy = dy,
-              .rstd = (float *)es_cpu_read(rstd), /* rstd is not written */
+              .rstd = (float *)es_cpu_read(rstd), /* rstd is not changed */
               .weight = es_cpu_read(weight),
               .n_rows = n_rows,
               .width = width};
@@ -112,13 +112,14 @@ void es_cpu_rms_norm_backward(es_backend *backend, es_mem *dx, es_mem *dweight,
 
 typedef struct sharing {
     const es_backend *backend;
-    es_mem *qkv, *q, *k, *v; /* inputs or outputs, depending on the direction */
+    es_mem *qkv, *q, *k, *v; /* inputs or outputs, depending on the direction
+                              * of the copy */
     float *rstd;
     const es_sharing *how;
 } sharing;
 
-/* Return the number of elements in all queries of a token, and in all keys of a
- * token. */
+/* query_width returns the number of elements in all queries of a token, and
+ * key_width the number of elements in all keys of a token. */
 static size_t query_width(const es_sharing *how)
 {
     return (size_t)how->n_head * (size_t)how->width;
@@ -129,7 +130,8 @@ static size_t key_width(const es_sharing *how)
     return (size_t)how->n_kv_head * (size_t)how->width;
 }
 
-/* Returns the values 1 / rms of a row's heads; NULL without norms. */
+/* Returns the values 1 / rms that RMSNorm has computed for the heads of a row,
+ * or NULL if the heads are not normalised. */
 static float *row_rstd(const sharing *s, int row)
 {
     const size_t n = (size_t)(s->how->n_head + s->how->n_kv_head);
@@ -137,7 +139,7 @@ static float *row_rstd(const sharing *s, int row)
 }
 
 /* Copies each head of from (n_kv_head,width) to all heads of to (n_head,width)
- * that share the head; `from` and `to` may begin at the same address. */
+ * that share it. `from` and `to` may begin at the same address. */
 static void repeat_heads(float *to, const float *from, const es_sharing *how)
 {
     const size_t width = (size_t)how->width;
@@ -187,7 +189,7 @@ void es_cpu_spread_heads(es_backend *backend, es_mem *qkv, es_mem *rstd,
 {
     sharing s = {.backend = backend,
                  .qkv = qkv,
-                 .q = (es_mem *)q, /* q, k and v are not written */
+                 .q = (es_mem *)q, /* q, k and v are not changed */
                  .k = (es_mem *)k,
                  .v = (es_mem *)v,
                  .rstd = es_cpu_floats(rstd),
@@ -207,8 +209,9 @@ static void add_heads(float *to, const float *from, const es_sharing *how)
             to[(size_t)(h / each) * width + c] += from[(size_t)h * width + c];
 }
 
-/* Replaces x (n,width), n heads of a token, by the gradient with respect to x.
- * d (n,width), the gradient of the normalised heads, may be overwritten. */
+/* Replaces x (n,width), the n heads of a token before RMSNorm, by the gradient
+ * of x. Reads the gradient of the normalised heads from d (n,width). dx
+ * (n,width) is working memory; dweight (width) is added to. */
 static void norm_heads_back(const es_backend *backend, float *x, float *d,
                             float *dx, float *dweight, const float *rstd,
                             const es_mem *weight, int n, int width)
@@ -222,8 +225,8 @@ static void norm_heads_back(const es_backend *backend, float *x, float *d,
     memcpy(x, weight ? dx : d, size * sizeof *x);
 }
 
-/* The scratch holds the sums of the gradients of both weights, then two
- * rows. */
+/* Computes the gradients of q, k and v of one row. The thread's scratch memory
+ * holds the sums of the gradients of both weights, then two rows. */
 static void gather_row(const sharing *s, es_share share, int row)
 {
     const es_sharing *how = s->how;
@@ -267,11 +270,11 @@ void es_cpu_gather_heads(es_backend *backend, es_mem *q, es_mem *k, es_mem *v,
                          const es_sharing *how)
 {
     sharing s = {.backend = backend,
-                 .qkv = (es_mem *)dqkv, /* dqkv is not written */
+                 .qkv = (es_mem *)dqkv, /* dqkv is not changed */
                  .q = q,
                  .k = k,
                  .v = v,
-                 .rstd = (float *)es_cpu_read(rstd), /* not written here */
+                 .rstd = (float *)es_cpu_read(rstd), /* rstd is not changed */
                  .how = how};
     es_team_run(backend->team, gather_part, &s);
     add_sums(backend, dq_weight, 0, how->width);
@@ -282,7 +285,8 @@ void es_cpu_gather_heads(es_backend *backend, es_mem *q, es_mem *k, es_mem *v,
 
 typedef struct swiglu_job {
     const es_backend *backend;
-    es_mem *y, *gate, *d; /* forward: d is NULL, and gate is not written */
+    es_mem *y, *gate, *d; /* d is NULL in the forward pass, which only reads
+                           * gate */
     const es_mem *up;
     size_t n;
 } swiglu_job;
@@ -315,7 +319,8 @@ void es_cpu_swiglu(es_backend *backend, es_mem *y, const es_mem *gate,
 {
     swiglu_job j = {.backend = backend,
                     .y = y,
-                    .gate = (es_mem *)gate, /* gate is not written */
+                    .gate = (es_mem *)gate, /* the forward pass does not
+                                             * change gate */
                     .up = up,
                     .n = n};
     es_team_run(backend->team, swiglu_part, &j);

@@ -1,6 +1,7 @@
-/* Computes weights from other weights: g v / |v| by columns (WNorm), and m /
- * sigma (SNorm). Reading a matrix takes longer than the arithmetic, so threads
- * split the rows, read them in memory order, and sum in double. */
+/* Computes weights from other weights: scales columns to a given length, g v /
+ * |v| (WNorm), or divides a matrix by its largest singular value, m / sigma
+ * (SNorm). Reading a matrix takes longer than the arithmetic, so threads split
+ * the rows, read them in memory order, and sum in double. */
 #include "hooks/trainer/cpu/cpu.h"
 
 #include <math.h>
@@ -10,7 +11,8 @@
  * threads write to the same cache line. */
 #define ROW_UNIT 16
 
-/* Number of rows that stay in the cache while two sums read them. */
+/* Number of rows that are processed at a time, so that they are still in the
+ * cache for the second of two sums. */
 #define CHUNK 8
 
 typedef struct job {
@@ -19,12 +21,12 @@ typedef struct job {
     float *out; /* output matrix */
     const float *m, *w, *dw;
     float *u, *v;
-    float a, b;          /* factors of dw and of v u^T */
+    float a, b;          /* factors of dw and of the outer product v u^T */
     float *of_m, *of_dw; /* (n) factors of the columns of m and of dw */
     bool add;
 } job;
 
-/* Returns the offset in floats of row i of the columns. */
+/* Returns the offset in floats of the first selected column in row i. */
 static size_t row_at(const es_columns *columns, int i)
 {
     return (size_t)i * (size_t)columns->stride + (size_t)columns->first;
@@ -35,8 +37,8 @@ static es_slab share_rows(const job *j, es_share share)
     return es_cpu_slab(share, j->columns->n_in, ROW_UNIT);
 }
 
-/* Returns a thread's results, 2 n doubles in the thread's scratch, which the
- * calling thread combines. */
+/* Returns the memory for the results of one thread, 2 n doubles in the thread's
+ * scratch memory, which the calling thread then combines. */
 static double *results(const es_backend *backend, int thread)
 {
     const es_share share = {thread, backend->n_threads};
@@ -51,8 +53,8 @@ static double sum_results(const es_backend *backend, int at)
     return sum;
 }
 
-/* Sets the job's arrays of factors, which follow the results of the calling
- * thread. */
+/* Sets the pointers to the job's arrays of factors, which are stored after the
+ * calling thread's results. */
 static void place_factors(job *j)
 {
     const size_t n = (size_t)j->columns->n;
@@ -60,8 +62,8 @@ static void place_factors(job *j)
     j->of_dw = j->of_m + n;
 }
 
-/* Computes the thread's rows of out, in which each column of m is multiplied by
- * its factor of_m. */
+/* Computes the thread's rows of `out`: multiplies each column of m by the
+ * column's factor in of_m. */
 static void scale_part(void *argument, es_share share)
 {
     const job *j = argument;
@@ -74,9 +76,9 @@ static void scale_part(void *argument, es_share share)
 
 /* --- WNorm ---------------------------------------------------------------- */
 
-/* Computes as the thread's results, over its rows: the sum of squares of each
- * column of m, and the dot product of each column of m with the same column of
- * dw. */
+/* Computes two sums over the thread's rows for each column: the sum of squares
+ * of m, and the dot product of m and dw. Stores them as the thread's
+ * results. */
 static void sum_columns_part(void *argument, es_share share)
 {
     const job *j = argument;
@@ -149,8 +151,8 @@ void es_cpu_weight_norm_backward(es_backend *backend, es_mem *dv, es_mem *dg,
 
 /* --- SNorm ---------------------------------------------------------------- */
 
-/* Computes the thread's rows of v = m u, and as its results the squares of v
- * and its part of m^T v. */
+/* Computes the thread's rows of v = m u. Stores as the thread's results the sum
+ * of squares of these rows, and the rows' contribution to m^T v. */
 static void iterate_part(void *argument, es_share share)
 {
     const job *j = argument;
@@ -163,8 +165,8 @@ static void iterate_part(void *argument, es_share share)
         slab.n, columns->n, (size_t)columns->stride);
 }
 
-/* Makes one step of the power iteration. Returns sigma = v^T m u, which is the
- * length of m^T v. */
+/* Makes one step of the power iteration for the largest singular value of m:
+ * updates v and u. Returns sigma = v^T m u, which is the length of m^T v. */
 static double iterate(job *j)
 {
     const es_columns *columns = j->columns;
@@ -183,7 +185,8 @@ static double iterate(job *j)
     return sqrt(squares);
 }
 
-/* Computes the thread's part of v^T m u, or of <dw, w>. */
+/* Computes the contribution of the thread's rows to v^T m u, or to the dot
+ * product of dw and w if m is NULL. */
 static void product_part(void *argument, es_share share)
 {
     const job *j = argument;
@@ -245,7 +248,7 @@ void es_cpu_spectral_norm_backward(es_backend *backend, es_mem *dm,
              .out = es_cpu_floats(dm),
              .w = es_cpu_read(w),
              .dw = es_cpu_read(dw),
-             .u = (float *)es_cpu_read(u), /* u is not written */
+             .u = (float *)es_cpu_read(u), /* u is not changed */
              .v = (float *)es_cpu_read(v)};
     const double inverse = 1 / (double)es_cpu_read(sigma)[0];
     es_team_run(backend->team, product_part, &j);

@@ -91,7 +91,8 @@ void es_cpu_place_patches(es_backend *backend, es_mem *x, const es_mem *first,
     es_team_run(backend->team, place_part, &j);
 }
 
-/* Each thread processes a part of the positions, for all images. */
+/* Computes the gradients of a range of positions over all images, and sets the
+ * gradient of the class token's row to 0. */
 static void place_backward_part(void *argument, es_share share)
 {
     const job *j = argument;

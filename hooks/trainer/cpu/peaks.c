@@ -1,8 +1,8 @@
-/* Finds the largest absolute number of an operand, and computes the gradient of
- * range losses, which affects only this number. Compares absolute values as the
- * bits of floats, whose order is the same and puts NaN above all numbers. If
- * several numbers are equal, the first is used, so that the result does not
- * depend on the number of threads. */
+/* Finds the number with the largest absolute value in an operand, and computes
+ * the gradient of range losses, which only affects this number. Compares
+ * absolute values as the bits of floats, which are ordered like the floats; a
+ * NaN counts as larger than all numbers. Among equal values, the first one is
+ * used, so that the result does not depend on the number of threads. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include "hooks/trainer/cpu/half.h"
@@ -14,8 +14,8 @@ static es_peak *peak_at(es_mem *peak)
     return (es_peak *)(void *)peak;
 }
 
-/* Returns |x| as bits, which are ordered like floats, with NaN above all
- * numbers. */
+/* Returns the bits of |x|, which are ordered like the floats; a NaN counts as
+ * larger than all numbers. */
 static uint32_t size_bits(float x)
 {
     uint32_t bits;
@@ -28,8 +28,8 @@ static float sign_of(float x)
     return isnan(x) ? x : (float)((x > 0) - (x < 0));
 }
 
-/* Records x, at position `index` of the operand, as the largest number of this
- * pass. */
+/* Records that x, at position `index` of the operand, has the largest absolute
+ * value of the operand in this pass. */
 static void keep(es_peak *peak, float x, uint64_t index)
 {
     peak->size = fabsf(x);
@@ -62,8 +62,8 @@ void es_cpu_see_peak(const es_backend *backend, es_share share, const float *x,
                     n);
 }
 
-/* Records the first number of the piece whose absolute value is the piece's
- * largest. */
+/* Finds the first number of the piece whose absolute value is piece->size, and
+ * records it as the operand's largest number. */
 static void keep_first(const es_backend *backend, es_mem *peak, const es_mem *x,
                        const es_cpu_peak *piece)
 {
@@ -132,7 +132,7 @@ void es_cpu_pull_peak(es_backend *backend, es_mem *dx, const es_mem *peak,
 
 /* --- scores --------------------------------------------------------------- */
 
-/* Offsets in qkv of the query q_i and the key k_j of a score. */
+/* Location of a score's query and key: offsets in qkv. */
 typedef struct place {
     size_t q, k, width;
     float scale; /* factor of q . k */
@@ -171,9 +171,10 @@ static bool is_token(const es_sight *sight, size_t row)
     return !sight->all || !tokens || tokens[row] != sight->padding;
 }
 
-/* Finds the row b H T + h T + i with the largest |score|. With PowerSoftmax
- * this is the first number of each row of saved (B,H,T,2), which has no entries
- * for rows of padding. Returns false if there is no row. */
+/* Finds the row with the largest |score| and writes its index, b H T + h T + i,
+ * to *out. For PowerSoftmax, the largest |score| of a row is the first number
+ * of the row's entry in saved (B,H,T,2); rows of padding have no entry. Returns
+ * false if there is no row. */
 static bool find_row(size_t *out, const float *saved, const es_attention *a,
                      const es_sight *sight)
 {

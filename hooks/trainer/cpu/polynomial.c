@@ -1,8 +1,9 @@
 /* Computes LayerNorm, activations and PowerSoftmax by polynomials for
- * --inference polynomial. Plain loops compute in float32, and repeat each
- * result in float64 and in its exact form for comparison. Each thread keeps its
- * findings separately; the merged result does not depend on the number of
- * threads. Activations must be float32. */
+ * --inference polynomial. The code computes results in float32 with plain
+ * loops. For comparison, it also computes each result in float64, by the
+ * polynomial and exactly. Each thread collects its findings (ranges and errors)
+ * separately; the merged findings do not depend on the number of threads.
+ * Activations must be float32. */
 #include "hooks/trainer/cpu/cpu.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 
 typedef struct job {
     const es_backend *backend;
-    float *y; /* NULL if the inputs are only examined */
+    float *y; /* NULL if the code only examines the inputs */
     const float *x, *weight, *bias;
     int n_rows, width;
     size_t n;
@@ -19,13 +20,14 @@ typedef struct job {
     const es_gate *gate;
     const es_attention *attention;
     const es_row_mem *rows;
-    float *saved; /* each row begins with its largest |score| */
+    float *saved; /* (B,H,T,2) the first value of a row is its largest
+                   * |score| */
     const es_power_form *form;
     const es_division *division;
 } job;
 
-/* Returns the thread's findings, which are at the beginning of its scratch,
- * before its working memory. */
+/* Returns the findings of a thread, which are stored at the start of its
+ * scratch memory, before its working memory. */
 static es_findings *findings_of(const es_backend *backend, int thread)
 {
     return (es_findings *)(void *)(backend->scratch +
@@ -34,7 +36,8 @@ static es_findings *findings_of(const es_backend *backend, int thread)
 
 size_t es_cpu_polynomial_scratch(int n_ctx)
 {
-    /* n_ctx scores and weights in float, and two kinds of weights in double */
+    /* n_ctx scores and n_ctx weights in float, and n_ctx weights of two kinds
+     * in double */
     return sizeof(es_findings) / sizeof(float) + 6 * (size_t)n_ctx + 2;
 }
 
@@ -161,16 +164,17 @@ static void activate(es_backend *backend, es_mem *post, es_mem *found,
 
 /* --- PowerSoftmax --------------------------------------------------------- */
 
-/* One row during its computation: query n - 1 and its n keys, in head `head` of
- * all B H heads. */
+/* The row of weights of query n - 1 and its n keys, in head `head` of all B H
+ * heads. */
 typedef struct row {
     int head, n;
     float *scores, *weights;   /* (n) */
-    double *checked, *trained; /* (n): weights in float64, and exact weights */
+    double *checked, *trained; /* (n) weights in float64: computed by a
+                                * polynomial, and exactly */
 } row;
 
-/* Returns the token's q in qkv; k follows d numbers later, and v after another
- * d. */
+/* Returns a pointer to the token's q in qkv. The token's k follows at offset d,
+ * and its v at offset 2 d. */
 static const float *place(const job *j, const row *r, int token)
 {
     const es_attention *a = j->attention;
@@ -194,8 +198,9 @@ static void score_row(const job *j, const row *r)
     }
 }
 
-/* Computes the statistics of a row whose weights are all finite. The computed
- * inverse cancels in entropies, whatever its error. */
+/* Computes the statistics of a row whose weights are all finite. An error of
+ * the row's computed inverse does not affect the entropy, because the entropy
+ * refers to the weights divided by their sum. */
 static void measure_row(double values[ES_N_ROW_STATISTICS], const row *r)
 {
     double sum = 0, sums[2] = {0}, entropy = 0;

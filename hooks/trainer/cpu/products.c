@@ -1,16 +1,16 @@
 /* Chooses the library of matrix products: the library that --products names, or
- * for each shape the faster library. */
+ * with `auto` the faster library for each shape. */
 #include "hooks/trainer/cpu/products.h"
 
-/* true if oneDNN multiplies bf16 natively; otherwise it is slower than OpenBLAS
- * in float32 */
+/* true if oneDNN's kernels support bf16; without bf16 kernels, oneDNN is slower
+ * than OpenBLAS in float32 */
 static bool has_bf16;
 
-/* Returns true if oneDNN is faster for this product, according to
- * bench_products on a processor with AVX-512. In float32, oneDNN is faster by
- * 10 to 20 % for narrow C, and OpenBLAS for wide C. With a transposed A, which
- * both libraries must copy, oneDNN is also faster for wider C with few rows,
- * but not for very narrow C. */
+/* Returns true if oneDNN is faster than OpenBLAS for this product. The rule
+ * comes from bench_products on a processor with AVX-512. In float32, oneDNN is
+ * 10 to 20 % faster if C has few columns, and OpenBLAS is faster if C has many.
+ * If A is transposed, both libraries must copy A; oneDNN is then also faster
+ * for more columns if C has few rows, but not for very few columns. */
 static bool is_for_onednn(const es_product *p)
 {
     const int widest = p->a_transposed && p->m <= 256 ? 1024 : 256;

@@ -1,8 +1,9 @@
 /* Computes products with oneDNN 2 on processors with AVX-512, and in bfloat16
- * on processors with AMX. The library is loaded on demand, so that a program
- * built with its headers also starts without it. A program built without the
- * headers reports that oneDNN is unavailable. Creating a oneDNN primitive takes
- * far longer than a small product, so each thread caches its primitives. */
+ * on processors with AMX. The program loads the library on demand, so it also
+ * starts on a machine without oneDNN. If the program is built without oneDNN's
+ * headers, it reports that oneDNN is unavailable. Creating a oneDNN primitive
+ * (a prepared product of one shape) takes far longer than computing a small
+ * product, so each thread caches its primitives. */
 #include "hooks/trainer/cpu/products.h"
 
 #include "hooks/trainer/cpu/transpose.h"
@@ -53,11 +54,13 @@
     F(primitive_execute)                                                       \
     F(primitive_destroy)
 
-/* The functions loaded from the library: onednn.NAME is dnnl_NAME. */
+/* Pointers to the functions of the loaded library: onednn.NAME points to
+ * dnnl_NAME. */
 #define MEMBER(name) __typeof__(dnnl_##name) *name;
 static struct {
     FUNCTIONS(MEMBER)
-    void (*set_n_threads)(int); /* omp_set_num_threads, per thread */
+    void (*set_n_threads)(int); /* omp_set_num_threads, which applies to the
+                                 * calling thread */
     dnnl_engine_t engine;
 } onednn;
 
@@ -73,7 +76,8 @@ static bool find(void *library, const char *name, void *function)
 static bool find_all(void *library)
 {
 #define FIND(name) &&find(library, "dnnl_" #name, &onednn.name)
-    /* omp_set_num_threads belongs to the OpenMP library that oneDNN loads. */
+    /* oneDNN itself loads the OpenMP library, which defines
+     * omp_set_num_threads. */
     return true FUNCTIONS(FIND) &&
            find(library, "omp_set_num_threads", &onednn.set_n_threads);
 }
@@ -81,7 +85,7 @@ static bool find_all(void *library)
 #define REMEDY "use --products openblas"
 
 /* Returns ES_OK if the program can use the loaded library, otherwise an error
- * that states the reason. */
+ * that states why not. */
 static es_status check(void *library, const char *path)
 {
     if (!find_all(library))
@@ -98,14 +102,14 @@ static es_status check(void *library, const char *path)
     return ES_OK;
 }
 
-/* Loads the library. It is never unloaded, not even if the program cannot use
- * it, because threads of the library need its code. */
+/* Loads the library. The library is never unloaded, not even if the program
+ * cannot use it, because threads that the library has started need its code. */
 static es_status load(void)
 {
     const char *given = getenv(ENVIRONMENT);
     const char *path = given && *given ? given : SONAME;
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) { /* the message of dlerror begins with the path */
+    if (!library) { /* dlerror's message usually begins with the path */
         const char *why = dlerror();
         const bool is_named = why && strncmp(why, path, strlen(path)) == 0;
         return es_fail(ES_EIO, "%s%s%s: install libdnnl2, or " REMEDY,
@@ -119,24 +123,27 @@ static es_status load(void)
 
 enum { NO_RESIDUAL, OTHER_RESIDUAL, ADDS, N_KEY = 12 };
 
-/* A oneDNN primitive for one shape and kind of product, and its key. */
+/* A oneDNN primitive for one shape and kind of product, and the key under which
+ * it is cached. */
 typedef struct prepared {
     int key[N_KEY];
-    unsigned long used;         /* the thread's call counter at the last use */
-    bool is_known;              /* key is valid */
-    dnnl_primitive_t primitive; /* NULL if oneDNN lacks this product */
+    unsigned long used;         /* value of n_calls when the primitive was
+                                 * last used */
+    bool is_known;              /* true if the key is valid */
+    dnnl_primitive_t primitive; /* NULL if oneDNN has no code for this
+                                 * product */
     dnnl_memory_t a, b, c, bias, residual, scratch;
 } prepared;
 
-/* Each thread caches primitives in N_SETS sets of N_WAYS slots; a call searches
- * one set. */
+/* Size of a thread's cache: N_SETS sets of N_WAYS slots each. A product's key
+ * selects the set in which its primitive is stored. */
 enum { N_SETS = 64, N_WAYS = 8 };
 
 typedef struct own {
     prepared sets[N_SETS][N_WAYS];
     unsigned long n_calls;
     dnnl_stream_t stream;
-    void *scratch; /* shared by all primitives */
+    void *scratch; /* scratch memory that all primitives share */
     size_t scratch_size;
     es_bfloat *turned; /* buffer of multiply_turned */
     size_t turned_size;
@@ -146,7 +153,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key_of_own;
 static es_status opened = ES_EIO;
 static char trouble[ES_MESSAGE_MAX]; /* why the library could not be opened */
-static atomic_bool is_exhausted;     /* true once memory has run out */
+static atomic_bool is_exhausted;     /* true if a product has run out of
+                                      * memory */
 
 static void forget(prepared *slot)
 {
@@ -179,7 +187,7 @@ static void open_once(void)
         snprintf(trouble, sizeof trouble, "%s", es_message());
 }
 
-/* Returns the calling thread's cache, or NULL if memory is short. */
+/* Returns the calling thread's cache, or NULL if there is not enough memory. */
 static own *find_own(void)
 {
     own *mine = pthread_getspecific(key_of_own);
@@ -194,7 +202,7 @@ static own *find_own(void)
         free(mine);
         mine = NULL;
     }
-    if (mine) /* primitives created from now on use one thread */
+    if (mine) /* oneDNN must not start threads for calls of this thread */
         onednn.set_n_threads(1);
     return mine;
 }
@@ -235,9 +243,9 @@ static dnnl_status_t describe_operands(operands *out, const es_product *p)
     return describe_matrix(&out->c, p->m, p->n, p->c_stride, false, p->out);
 }
 
-/* Creates attributes that add operand `residual` to the product, and use the
- * caller's scratch: oneDNN's default scratch would be shared between
- * threads. */
+/* Creates attributes which add the operand `residual` to the product, and which
+ * make oneDNN use scratch memory provided by the caller, since oneDNN's own
+ * scratch memory would be shared between threads. */
 static dnnl_status_t make_attributes(dnnl_primitive_attr_t *out, int residual,
                                      const dnnl_memory_desc_t *c)
 {
@@ -278,8 +286,8 @@ static dnnl_status_t describe_product(dnnl_primitive_desc_t *out,
     return status;
 }
 
-/* Returns true if the primitive is one of oneDNN's reference loops, which are
- * slower than OpenBLAS. */
+/* Returns true if oneDNN implements the primitive by its reference loops, which
+ * are slower than OpenBLAS. */
 static bool is_plain(dnnl_primitive_desc_t description)
 {
     const char *name = "ref";
@@ -295,7 +303,8 @@ static dnnl_status_t make_memory(dnnl_memory_t *out,
                                 DNNL_MEMORY_NONE);
 }
 
-/* Makes *memory hold at least `size` bytes. Growing loses the contents. */
+/* Enlarges *memory to at least `size` bytes. If it must be enlarged, its
+ * contents are lost. */
 static bool grow(void *memory, size_t *has, size_t size)
 {
     void **pointer = memory;
@@ -311,7 +320,7 @@ static bool grow(void *memory, size_t *has, size_t size)
     return true;
 }
 
-/* Makes the thread's scratch large enough for one more primitive. */
+/* Enlarges the thread's scratch memory if the primitive needs more. */
 static dnnl_status_t reserve_scratch(own *mine, prepared *slot,
                                      dnnl_primitive_desc_t description)
 {
@@ -390,7 +399,8 @@ static prepared *find_slot(own *mine, const int key[N_KEY])
     return oldest;
 }
 
-/* Returns the prepared primitive for the call, or NULL if memory is short. */
+/* Returns the prepared primitive for the call, or NULL if there is not enough
+ * memory. */
 static prepared *find_prepared(own *mine, const es_product_call *call)
 {
     const es_product *p = &call->shape;
@@ -441,7 +451,8 @@ static bool execute(const own *mine, const prepared *slot,
     for (int i = 0; i < N; i++) {
         if (!given[i].numbers)
             continue;
-        /* oneDNN writes to DST and SCRATCHPAD only. */
+        /* The cast is safe, because oneDNN writes only to the arguments DST and
+         * SCRATCHPAD. */
         onednn.memory_set_data_handle(given[i].memory,
                                       (void *)given[i].numbers);
         arguments[n++] = (dnnl_exec_arg_t){given[i].argument, given[i].memory};
@@ -460,10 +471,11 @@ static void multiply_given(own *mine, const es_product_call *call)
     es_products_openblas.multiply(call);
 }
 
-/* A transposed bf16 A is transposed before the product if C is wide enough:
- * oneDNN copies such an A slowly, while the copy made here takes the same time
- * however wide C is. C is computed in panels of rows; the part of A for a panel
- * is at most TURNED_SIZE bytes, or one row. */
+/* If A is a transposed bf16 matrix and C has many columns, A is transposed here
+ * before the product. oneDNN would copy A slowly, and its time grows with the
+ * number of columns of C; the time of the copy made here does not. C is
+ * computed in panels of rows, so that the copied part of A has at most
+ * TURNED_SIZE bytes (but at least one row). */
 #define TURNED_SIZE ((size_t)2 << 20)
 
 static bool is_turned(const es_product *p)

@@ -6,13 +6,14 @@
 #include <cblas.h>
 #include <stdio.h>
 
-/* Rows and columns of a panel of C, and the length of sums; the three panels of
- * A, B and C fill ES_PRODUCT_SCRATCH. */
+/* Size of a panel: C is computed in panels of PANEL_M rows and PANEL_N columns,
+ * and sums over k in parts of PANEL_K. The three panels of A, B and C fill
+ * ES_PRODUCT_SCRATCH. */
 #define PANEL_M 128
 #define PANEL_N 256
 #define PANEL_K 256
 
-/* Computes C (m,n) = beta C + op(A) op(B), all f32. */
+/* Computes C (m,n) = beta C + op(A) op(B) in float32. */
 static void multiply_f32(const es_product *p, float *c, const float *a,
                          const float *b, float beta)
 {
@@ -21,8 +22,9 @@ static void multiply_f32(const es_product *p, float *c, const float *a,
                 1, a, p->a_stride, b, p->b_stride, beta, c, p->c_stride);
 }
 
-/* Copies the residual and bias to C before the product: OpenBLAS would
- * otherwise spend the same time on setting C to 0. */
+/* Sets C to the residual plus the bias, to which OpenBLAS then adds the
+ * product. This costs no additional time, because OpenBLAS would otherwise have
+ * to set C to 0. */
 static void start(const es_product_call *call)
 {
     const es_product *p = &call->shape;
@@ -57,8 +59,8 @@ static void round_row(es_bfloat *out, const float *x, size_t n)
         out[j] = es_bfloat_round(x[j]);
 }
 
-/* Converts rows and columns of a stored bf16 matrix to a float32 panel
- * (n_rows,n_columns). */
+/* Converts n_rows rows of n_columns numbers of a bf16 matrix, whose rows are
+ * `stride` apart, to a float32 panel (n_rows,n_columns). */
 static void widen(float *panel, const es_bfloat *x, int stride, int n_rows,
                   int n_columns)
 {
@@ -67,7 +69,7 @@ static void widen(float *panel, const es_bfloat *x, int stride, int n_rows,
                   (size_t)n_columns);
 }
 
-/* A panel of C that starts at row i and column j. */
+/* A panel of C with m rows and n columns, starting at row i and column j. */
 typedef struct tile {
     int i, j, m, n;
     float *sums; /* (m,n) */
@@ -78,8 +80,8 @@ static size_t place(int i, int j, int stride)
     return (size_t)i * (size_t)stride + (size_t)j;
 }
 
-/* Sets the panel to the residual plus the bias, to which the products are then
- * added. */
+/* Sets the panel to the residual plus the bias. The products are added
+ * later. */
 static void start_tile(const tile *t, const es_product_call *call)
 {
     const es_product *p = &call->shape;
@@ -172,8 +174,9 @@ static es_status nothing(void)
     return ES_OK;
 }
 
-/* Returns the length of the first two words of a string such as "OpenBLAS
- * 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...". */
+/* Returns the length of the first two words of OpenBLAS's description, for
+ * example of "OpenBLAS 0.3.21" in "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH
+ * ...". */
 static size_t length_of_version(const char *configuration)
 {
     const size_t name = strcspn(configuration, " ");

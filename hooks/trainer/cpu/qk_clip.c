@@ -1,19 +1,21 @@
-/* Implements QK-Clip: finds the largest logit of every head among the row
- * values that attention saves for the backward pass, and scales the columns of
- * q and k accordingly. A single thread computes each number, so the bits do not
- * depend on the number of threads. */
+/* Implements QK-Clip: finds the largest logit of each head among the row maxima
+ * that attention saves for the backward pass, and scales the columns of q and k
+ * if the logit is too large. Each number is computed by a single thread, so the
+ * bits do not depend on the number of threads. */
 #include "hooks/trainer/cpu/cpu.h"
 
 #include <math.h>
 
-/* Returns the maximum of `largest` and the row maxima m of one head in one
- * sequence. saved (T,2) holds m and D of attention.inc.h for each row. D is
- * finite if all scores of its row are finite. */
+/* Returns the maximum of `largest` and the row maxima of one head in one
+ * sequence. saved (T,2) contains each row's maximum m and divisor D (see
+ * attention.inc.h). If D is not finite, m counts as NaN, because a score of the
+ * row is not finite. */
 static float grow(float largest, const float *saved, int n_ctx)
 {
     for (int i = 0; i < n_ctx; i++) {
         const float m = isfinite(saved[2 * i + 1]) ? saved[2 * i] : NAN;
-        if (!(m <= largest)) /* true for a NaN m; a NaN maximum remains */
+        if (!(m <= largest)) /* also true if m is NaN; if `largest` is NaN,
+                              * it stays NaN */
             largest = isnan(largest) ? largest : m;
     }
     return largest;
@@ -58,7 +60,7 @@ static void scale_part(void *argument, es_share share)
     const es_slab slab = es_cpu_slab(share, j->n_in, 1);
     for (int i = slab.first; i < slab.first + slab.n; i++) {
         float *row = j->x + (size_t)i * 3 * (size_t)j->d_model;
-        /* in a row the heads of k follow the heads of q */
+        /* a row stores q of all heads, then k of all heads */
         for (int h = 0; h < 2 * j->n_head; h++, row += width)
             for (int c = 0; j->factors[h % j->n_head] != 1 && c < width; c++)
                 row[c] *= j->factors[h % j->n_head];

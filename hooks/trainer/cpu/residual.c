@@ -1,6 +1,6 @@
 /* Implements the operations of scaled FFNs, the gate, dropout and the entropy
- * regulariser. Threads share the elements; the regulariser runs on the calling
- * thread. */
+ * regulariser. Threads split the elements of an operation; the regulariser runs
+ * on the calling thread. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <math.h>
@@ -13,7 +13,8 @@ typedef struct job {
     const es_mem *x, *f;
     float a, b; /* y = a x + b f */
     size_t n;
-    bool rounds; /* y is an activation, which is rounded */
+    bool rounds; /* true if y is an activation, which is rounded; false for a
+                  * gradient */
 } job;
 
 static void combine_part(void *argument, es_share share)
@@ -67,7 +68,7 @@ void es_cpu_combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
     double along_f = es_cpu_dot(backend, dy, f, n);
     es_cpu_floats(dbeta)[0] += (float)along_x;
     es_cpu_floats(dalpha)[0] -= (float)(along_f / (a * a));
-    /* dx may be dy, so dx is computed last */
+    /* dx may be the same array as dy, so dx is computed last */
     scale(backend, df, dy, (float)(1 / a), n);
     scale(backend, dx, dy, es_cpu_read(beta)[0], n);
 }
@@ -77,7 +78,8 @@ void es_cpu_combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
 
 typedef struct gate_job {
     const es_backend *backend;
-    es_mem *y, *dgate; /* dgate is NULL in the forward pass, else y is dx */
+    es_mem *y, *dgate; /* dgate is NULL in the forward pass; in the backward
+                        * pass y is dx */
     const es_mem *x, *gate, *dy;
     size_t n;
 } gate_job;
@@ -169,16 +171,18 @@ void es_cpu_dropout(es_backend *backend, es_mem *y, const es_mem *residual,
 
 /* --- the regulariser ------------------------------------------------------ */
 
-/* The target with which a head's entropies are compared. */
+/* The target entropy and its tolerance, with which a head's entropies are
+ * compared. */
 typedef struct entropy_aim {
-    double entropy, tolerance; /* theta ln T, gamma ln T */
+    double entropy, tolerance; /* theta ln T and gamma ln T, nats */
 } entropy_aim;
 
-/* Returns the penalty of an entropy e, and writes the derivative to *slope. */
+/* Returns the penalty of an entropy e, and writes the derivative of the penalty
+ * to *slope. */
 static inline double penalise(double *slope, double e, const entropy_aim *aim)
 {
     double deviation = e - aim->entropy;
-    /* the penalty's indicator function; false if the deviation is NaN */
+    /* deviations within the tolerance are not penalised, and neither is NaN */
     bool counts = fabs(deviation) > aim->tolerance;
     *slope = counts ? 2 * deviation : 0;
     return counts ? deviation * deviation : 0;
@@ -188,13 +192,14 @@ static inline double penalise(double *slope, double e, const entropy_aim *aim)
  * sequence b. */
 typedef struct head_rows {
     const float *entropy;
-    float *dentropy; /* gradients of the entropies, written; or NULL */
+    float *dentropy; /* receives the entropies' gradients, at the same
+                      * indices; or NULL */
     size_t stride;   /* distance between sequences in floats */
     double factor;   /* factor by which the gradients are multiplied */
 } head_rows;
 
-/* Penalises each row's entropy. dL/dtheta of a head is -ln T times the sum of
- * its dL/de. */
+/* Adds up the penalties of all rows of a head. Also sums their derivatives
+ * dL/de; the gradient dL/dtheta of the head is -ln T times this sum. */
 static double penalise_rows(double *sum_slopes, const head_rows *rows,
                             const entropy_aim *aim, const es_penalty *penalty)
 {
@@ -211,8 +216,8 @@ static double penalise_rows(double *sum_slopes, const head_rows *rows,
     return sum;
 }
 
-/* Penalises the head's mean entropy. The mean and its gradient cover finite
- * rows only. */
+/* Penalises the mean entropy of a head. Rows whose entropy is not finite are
+ * excluded from the mean and get a gradient of 0. */
 static double penalise_mean(double *sum_slopes, const head_rows *rows,
                             const entropy_aim *aim, const es_penalty *penalty)
 {

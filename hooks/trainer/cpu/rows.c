@@ -1,6 +1,6 @@
 /* Implements operations that process rows one by one: embedding, LayerNorm,
- * cross-entropy. Each thread processes part of the rows, or part of the columns
- * where several rows contribute to the same sum. */
+ * cross-entropy. Threads split the rows. If several rows contribute to the same
+ * sum, threads split the columns instead. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <assert.h>
@@ -61,8 +61,8 @@ void es_cpu_embed(es_backend *backend, es_mem *x, const es_mem *tokens,
     es_team_run(backend->team, embed_part, &e);
 }
 
-/* Threads split the columns, because several rows may contribute to the same
- * token. */
+/* Threads split the columns, because several rows may hold the same token and
+ * add to the same row of dwte. */
 static void embed_backward_part(void *argument, es_share share)
 {
     const embedding *e = argument;
@@ -149,8 +149,8 @@ void es_cpu_layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
         es_cpu_keep_peak(backend, peak, x);
 }
 
-/* Stores the slab's contributions to dweight and dbias in the thread's
- * scratch. */
+/* Computes the gradients of the thread's rows. Stores the rows' contributions
+ * to dweight and dbias in the thread's scratch memory. */
 static void norm_backward_part(void *argument, es_share share)
 {
     const norm *n = argument;
@@ -179,7 +179,8 @@ void es_cpu_layer_norm_backward(es_backend *backend, es_mem *dx,
                                 const es_mem *weight, int n_rows, int width)
 {
     norm n = {.backend = backend,
-              .mean = (float *)es_cpu_read(mean), /* not written here */
+              /* mean and rstd are not changed */
+              .mean = (float *)es_cpu_read(mean),
               .rstd = (float *)es_cpu_read(rstd),
               .x = x,
               .weight = es_cpu_read(weight),
@@ -217,7 +218,7 @@ static int columns_from(const loss *l, int first)
 }
 
 /* Computes the loss of a row of bf16 logits: computes the log-sum-exp of each
- * piece of the row, and combines them. */
+ * piece of the row, and combines the results. */
 static void row_part(const loss *l, es_share share, int row)
 {
     const size_t at = (size_t)row * (size_t)l->vocab;
@@ -240,8 +241,8 @@ static void row_part(const loss *l, es_share share, int row)
     l->row_loss[row] = (float)(lse - (double)es_bfloat_read(logit));
 }
 
-/* Returns the longest run of rows in the slab, starting at row `first`, that
- * either all have a target or all have none. */
+/* Returns the longest run of rows in the slab, starting at row `first`, in
+ * which either all rows have a target or no row has one. */
 static es_slab run_from(const loss *l, es_slab slab, int first)
 {
     const int end = slab.first + slab.n;
@@ -283,7 +284,7 @@ void es_cpu_cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
     loss l = {.backend = backend,
               .row_loss = es_cpu_floats(row_loss),
               .lse = es_cpu_floats(lse),
-              .logits = (es_mem *)logits, /* logits are not written */
+              .logits = (es_mem *)logits, /* logits are not changed */
               .targets = read_tokens(targets),
               .n_rows = n_rows,
               .vocab = vocab};
@@ -334,7 +335,7 @@ void es_cpu_cross_entropy_backward(es_backend *backend, es_mem *logits,
     assert(stride == vocab);
     (void)stride;
     loss l = {.backend = backend,
-              .lse = (float *)es_cpu_read(lse), /* lse is not written */
+              .lse = (float *)es_cpu_read(lse), /* lse is not changed */
               .logits = logits,
               .targets = read_tokens(targets),
               .scale = scale * es_cpu_loss_scale(control),

@@ -6,15 +6,15 @@
 typedef struct job {
     const es_backend *backend;
     const es_attention *attention;
-    es_mem *y;      /* dy in the backward pass, replaced by dv */
+    es_mem *y;      /* result; in the backward pass dy, which dv overwrites */
     es_mem *dheads; /* NULL: forward */
     const es_mem *qkv, *heads;
     const float *gains; /* (3,H) */
     float *dgains;
 } job;
 
-/* Return the offset of head h of a token: place in a matrix with rows of d, and
- * the next function the offset of the head's v in qkv. */
+/* Returns the offset of head h of a token in a matrix whose rows have d_model
+ * numbers. value_place returns the offset of the head's v in qkv. */
 static size_t place(const job *j, int token, int h)
 {
     const es_attention *a = j->attention;
@@ -52,7 +52,8 @@ static void shape_head(const job *j, es_share share, int sequence, int h)
     }
 }
 
-/* Adds the gradients of the three gains. scratch holds the running sum of v. */
+/* Adds the gradients of the three gains of a head to out (3). The thread's
+ * scratch memory holds the running sum of v. */
 static void add_gains(double *out, const job *j, es_share share, int sequence,
                       int h)
 {
@@ -77,8 +78,8 @@ static void add_gains(double *out, const job *j, es_share share, int sequence,
     }
 }
 
-/* Processes tokens from last to first, and keeps a sum of the contributions of
- * later tokens' means to dv. */
+/* Computes the gradients of one head. Processes tokens from last to first, and
+ * keeps a sum of what the means of later tokens contribute to dv. */
 static void shape_head_back(const job *j, es_share share, int sequence, int h)
 {
     const es_attention *a = j->attention;

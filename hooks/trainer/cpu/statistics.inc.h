@@ -1,12 +1,13 @@
 /**
- * Computes the statistics in es_row_statistic for the rows of a tile of
- * attention; part of attention.inc.h, whose weights it uses.
+ * Computes the statistics of es_row_statistic for the rows of a tile of
+ * attention, from the weights in the tile; part of attention.inc.h.
  */
 
-/* Prepares the sums over scores. Scores are taken relative to the row's first
- * score, so that scores far from 0 do not cancel. PowerSoftmax's scores, which
- * may have any magnitude, are also divided by the largest score, in sum_scores;
- * softmax's scores are summed in open_tile. */
+/* Prepares the sums over a row's scores. The first score is subtracted from
+ * each score, so that little precision is lost if all scores are far from 0.
+ * Scores of PowerSoftmax, which may have any magnitude, are also divided by the
+ * largest score. Called by sum_scores for PowerSoftmax, and by open_tile for
+ * softmax. */
 static inline vec open_scores(row_state *row, vec first, int power)
 {
     row->shift = first;
@@ -47,7 +48,7 @@ static void store_row(const es_cpu_head *head, es_row_statistic statistic,
         store_part(head->rows[statistic] + first, values, n);
 }
 
-/* Computes sum u |i - j| for an encoder, whose queries have keys on both
+/* Computes sum u |i - j| for an encoder's head, whose queries see keys on both
  * sides. */
 static vec sum_distances(const es_cpu_head *head, const float *tile, int first,
                          int n_keys, int n)
@@ -62,8 +63,8 @@ static vec sum_distances(const es_cpu_head *head, const float *tile, int first,
     return distance;
 }
 
-/* Returns the largest u of each row. For softmax this is exp(0) = 1, the u of
- * the largest score. */
+/* Returns the largest u of each row. For softmax, the largest score has u =
+ * exp(0) = 1. */
 static vec largest_weight(const float *tile, int n_keys, int power)
 {
     vec top = splat(power == 0);
@@ -72,8 +73,7 @@ static vec largest_weight(const float *tile, int n_keys, int power)
     return top;
 }
 
-/* Stores the statistics that need the individual weights; `inverse` is 1 / D.
- */
+/* Stores the statistics that need each single weight; `inverse` is 1 / D. */
 static void measure_keys(const es_cpu_head *head, const float *tile,
                          const row_state *row, vec inverse, int first,
                          int n_keys, int n)
@@ -87,7 +87,8 @@ static void measure_keys(const es_cpu_head *head, const float *tile,
                   largest_weight(tile, n_keys, head->power) * inverse, n);
 }
 
-/* Returns the entropies; `logarithm` is ln D and `inverse` is 1 / D. */
+/* Returns the entropy of each row in nats; `logarithm` is ln D and `inverse` is
+ * 1 / D. */
 static inline vec row_entropy(const row_state *row, vec logarithm, vec inverse,
                               int power)
 {
@@ -97,8 +98,8 @@ static inline vec row_entropy(const row_state *row, vec logarithm, vec inverse,
                   vec_log(row->sum) - row->moment / row->sum);
 }
 
-/* Returns the variances of the scores. For softmax, recomputes in double a
- * variance that float cannot represent. */
+/* Stores the mean and the variance of each row's scores, and returns the
+ * variances. */
 static vec measure_scores(const es_cpu_head *head, const row_state *row,
                           int first, int n)
 {
@@ -115,8 +116,8 @@ static bool is_huge(const es_cpu_head *head, int i)
     return variance && !head->power && !isfinite(variance[i]);
 }
 
-/* Computes the statistics of queries first .. end - 1 of the tile. Rows that
- * are not finite are recomputed one by one directly from the formulas. */
+/* Stores the statistics of up to LANES queries of the tile, first .. end - 1. A
+ * row with non-finite results is recomputed directly from the formulas. */
 static void measure_rows(const es_cpu_head *head, const float *tile,
                          const row_state *row, int first, int n_keys, int end)
 {

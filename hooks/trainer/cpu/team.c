@@ -1,5 +1,5 @@
-/* Implements a team of threads that wait for a task, each do a share of the
- * task, and report its end. */
+/* Implements a team of threads. The threads wait for a task, each of them does
+ * its share of the task, and then they report that they have finished. */
 #include "hooks/trainer/cpu/team.h"
 
 #include "analyzer/base/checked.h"
@@ -32,17 +32,18 @@ typedef struct worker {
 
 struct es_team {
     int n_threads;
-    int n_workers; /* number of threads started, without the caller */
-    int n_spins;   /* number of polls of a waiting thread before it sleeps */
+    int n_workers; /* number of started threads, not counting the caller */
+    int n_spins;   /* number of times that a waiting thread polls before it
+                    * sleeps */
     worker *workers;
     es_team_task *task;
     void *argument;
     bool stops;
-    double *waited;                   /* seconds waited by the caller so far;
-                                       * NULL if waiting is not timed */
+    double *waited;                   /* seconds that the caller has waited
+                                       * so far; NULL if not measured */
     _Alignas(64) signal_word round;   /* number of tasks started so far */
     _Alignas(64) signal_word working; /* number of workers that have not
-                                       * finished the task */
+                                       * finished the current task */
 };
 
 /* --- waiting -------------------------------------------------------------- */
@@ -62,7 +63,8 @@ static void sleep_while(signal_word *word, uint32_t value)
     atomic_fetch_sub(&word->n_asleep, 1);
 }
 
-/* Waits until the word's value differs from `value`. Returns the new value. */
+/* Waits until the value of `word` differs from `value`. Returns the new
+ * value. */
 static uint32_t wait_while(const es_team *team, signal_word *word,
                            uint32_t value)
 {
@@ -75,8 +77,9 @@ static uint32_t wait_while(const es_team *team, signal_word *word,
     return atomic_load(&word->value);
 }
 
-/* Wakes sleeping threads after the word's value has changed. A thread about to
- * sleep is either counted in n_asleep by now, or sees the changed value. */
+/* Wakes the threads that sleep on `word`, after its value has changed. A thread
+ * that is about to sleep has either been counted in n_asleep, or will see the
+ * changed value and not sleep. */
 static void wake(signal_word *word)
 {
     if (atomic_load(&word->n_asleep) > 0)
@@ -100,8 +103,8 @@ static void *work(void *argument)
     }
 }
 
-/* Follows OMP_WAIT_POLICY of OpenMP: with `passive`, threads yield the
- * processor at once. */
+/* Follows OpenMP's variable OMP_WAIT_POLICY: with `passive`, waiting threads
+ * sleep almost at once. */
 static int choose_spins(void)
 {
     const char *policy = getenv("OMP_WAIT_POLICY");

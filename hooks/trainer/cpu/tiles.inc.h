@@ -1,27 +1,31 @@
 /**
- * Tiles of attention: allocates their memory, copies blocks to and from tiles,
- * and computes three products with tiles; part of kernels.inc.h.
- * attention.inc.h explains how tiles are used.
+ * Implements tiles of attention: lays out their memory, copies blocks of rows
+ * to and from tiles, and computes three kinds of products with tiles.
+ * attention.inc.h explains how attention uses tiles; part of kernels.inc.h.
  */
 
 #define ROWS (2 * LANES)
-#define KEYS 4 /* keys per loop pass; counts are rounded up to it */
+/* Number of keys that a loop processes per pass. Numbers of keys are rounded up
+ * to a multiple of KEYS. */
+#define KEYS 4
 
-/* Forces inlining. Many arguments are constant in a call but known only after
- * inlining, which compilers do not always consider worthwhile. */
+/* Forces inlining. Many arguments are constants that the compiler knows only
+ * after inlining, and compilers do not always expect inlining to pay off. */
 #define KNOWN inline __attribute__((always_inline))
 
-/* One head's part of the thread's scratch memory. */
+/* Arrays for one head in a thread's scratch memory. */
 typedef struct workspace {
     int n_keys;           /* T rounded up to a multiple of KEYS */
-    int narrow, wide;     /* head width, a multiple of 4, and of LANES */
+    int narrow, wide;     /* head width rounded up to a multiple of 4 and of
+                           * LANES, respectively */
     float *k, *v;         /* (n_keys,narrow) */
     float *tile, *dtile;  /* (n_keys,ROWS) */
-    float *logs;          /* (n_keys,ROWS): logarithms of weights */
-    float *qt, *dyt, *xt; /* (narrow,ROWS): transposed q and dy; result */
-    float *q, *dy;        /* (ROWS,wide): blocks of q and dy */
+    float *logs;          /* (n_keys,ROWS) logarithms of weights */
+    float *qt, *dyt, *xt; /* (narrow,ROWS) transposed q, transposed dy, and a
+                           * transposed result */
+    float *q, *dy;        /* (ROWS,wide) blocks of q and dy */
     float *dk, *dv;       /* (n_keys,wide) */
-    float *scale;         /* (ROWS), factors of the scores */
+    float *scale;         /* (ROWS) factors that turn q . k into scores */
     bool careful;
 } workspace;
 
@@ -73,7 +77,8 @@ static bool are_finite(uvec sizes)
     return largest_lane_size(sizes) < 0x7f800000;
 }
 
-/* Returns 0 as long as every value added is finite, and NaN from then on. */
+/* Records in a lane of `spotted` that a value is not finite: a lane stays 0 as
+ * long as all its values are finite, and becomes NaN otherwise. */
 static inline vec spot_nonfinite(vec spotted, vec value)
 {
     return spotted + value * splat(0);
@@ -84,8 +89,9 @@ static bool is_zero(vec spotted)
     return sum_lanes(spotted) == 0;
 }
 
-/* Copies n rows of `from`, `stride` floats apart, to out (n_rows,columns), and
- * pads them with zeros. Returns true if all numbers are finite. */
+/* Copies n rows of `from`, which are `stride` floats apart, to out
+ * (n_rows,columns), and pads `out` with zeros. Returns true if all numbers are
+ * finite. */
 static bool pack_rows(float *out, const float *from, int n, int n_rows,
                       int width, int columns, size_t stride)
 {
@@ -117,9 +123,9 @@ static void pack_keys(workspace *w, const es_cpu_head *head)
     w->careful = !finite;
 }
 
-/* Copies n rows of a block, `stride` floats apart: transposed to out_t
- * (width,ROWS) and, unless out is NULL, row by row to out (ROWS,wide). Pads
- * both with zeros. */
+/* Copies a block of n rows, which are `stride` floats apart: in transposed form
+ * to out_t (width,ROWS), and unchanged to out (ROWS,wide) unless `out` is NULL.
+ * Pads both results with zeros. */
 static void pack_block(workspace *w, float *out_t, float *out,
                        const float *from, int n, int width, size_t stride)
 {
@@ -154,9 +160,8 @@ static void pack_queries(workspace *w, const es_cpu_head *head, int first,
                head->width, head->stride);
 }
 
-/* Writes the transpose of xt (width,ROWS), n rows `stride` floats apart, to
- * out. Multiplies each row by its element of `scale`, by 1 if `scale` is
- * NULL. */
+/* Writes the transpose of xt (width,ROWS) to n rows of out, which are `stride`
+ * floats apart. Multiplies row i by scale[i] unless `scale` is NULL. */
 static void write_block(float *out, const workspace *w, const float *scale,
                         int n, int width, size_t stride)
 {
@@ -177,8 +182,8 @@ static void write_block(float *out, const workspace *w, const float *scale,
 
 /* --- products ------------------------------------------------------------- */
 
-/* Computes tile[j][i] = sum_c xt[c][i] y[j][c], multiplied by scale (ROWS)
- * unless `scale` is NULL. */
+/* Computes tile[j][i] = sum_c xt[c][i] y[j][c], and multiplies column i by
+ * scale[i] unless `scale` is NULL. */
 static void tile_products(float *tile, const float *xt, const float *y,
                           const float *scale, int n_keys, int width, int narrow)
 {
@@ -202,7 +207,7 @@ static void tile_products(float *tile, const float *xt, const float *y,
     }
 }
 
-/* Turns products into scores: rounds products to fp16, scales them, and
+/* Turns products q . k into scores: rounds them to fp16, scales them, and
  * replaces scores below `lowest` by `lowest`. */
 static void tile_round(float *tile, const float *scale, float lowest,
                        int n_keys)
@@ -215,7 +220,8 @@ static void tile_round(float *tile, const float *scale, float lowest,
         }
 }
 
-/* Computes the scores of a block of queries. */
+/* Computes the scores of a block of queries with n_keys keys. If the
+ * products are rounded to fp16, replaces scores below `lowest` by `lowest`. */
 static void tile_scores(const es_cpu_head *head, workspace *w, float lowest,
                         int n_keys)
 {
@@ -225,8 +231,9 @@ static void tile_scores(const es_cpu_head *head, workspace *w, float lowest,
         tile_round(w->tile, w->scale, lowest, n_keys);
 }
 
-/* Returns a mask of the lanes whose query sees key j; key 0 has the position of
- * the first query. */
+/* Returns a mask of the lanes whose query sees key j of a causal head, if keys
+ * are numbered from the position of the tile's first query. `half` selects the
+ * tile's first or second LANES queries. */
 static inline ivec visible(int j, int half)
 {
     ivec lane = {0};
@@ -235,7 +242,8 @@ static inline ivec visible(int j, int half)
     return lane >= j;
 }
 
-/* Keys from n_full on are masked for some queries. */
+/* Computes xt[c][i] = sum_j tile[j][i] y[j][c]. Keys from n_full on are masked
+ * for some queries; in the `careful` form, the sum skips masked keys. */
 static void tile_gather(float *xt, const float *tile, const float *y,
                         int n_full, int n_keys, int narrow, bool careful)
 {
@@ -266,9 +274,10 @@ static void tile_gather(float *xt, const float *tile, const float *y,
     }
 }
 
-/* Adds n_keys rows of tile_scatter, starting at query `first`, for one vector
- * of columns or two. Each addition waits for the previous addition to the same
- * sum, so many independent sums are needed; KEYS sums would be too few. */
+/* Adds the contributions of queries `first` and later to n_keys rows of y (see
+ * tile_scatter), for one vector of columns, or for two if `pair` is true. Each
+ * addition waits for the previous addition to the same sum, so two vectors are
+ * faster than one: KEYS independent sums would be too few. */
 static KNOWN void scatter_columns(float *y, const float *tile, const float *x,
                                   int first, int wide, int n_keys, bool pair)
 {

@@ -6,8 +6,8 @@
 #include <emmintrin.h>
 #endif
 
-#define SIDE 8   /* rows of a tile in registers */
-#define BLOCK 64 /* rows and columns of a block */
+#define SIDE 8   /* number of rows and columns of a tile in registers */
+#define BLOCK 64 /* number of rows and columns of a block */
 
 static void transpose_plain(es_bfloat *out, size_t out_stride,
                             const es_bfloat *in, size_t stride, size_t n_rows,
@@ -23,7 +23,7 @@ typedef struct tile {
     __m128i rows[SIDE];
 } tile;
 
-/* Interleaves row i with row i + 4. Three such steps transpose the tile. */
+/* Interleaves rows i and i + 4 of a tile. Three calls transpose the tile. */
 static inline tile interleave(tile x)
 {
     return (tile){{_mm_unpacklo_epi16(x.rows[0], x.rows[4]),
@@ -41,7 +41,7 @@ static inline __m128i load(const es_bfloat *in)
     return _mm_loadu_si128((const __m128i *)in);
 }
 
-/* Transposes a tile of SIDE x SIDE. */
+/* Transposes a tile of SIDE rows and SIDE columns. */
 static inline void transpose_tile(es_bfloat *out, size_t out_stride,
                                   const es_bfloat *in, size_t stride)
 {

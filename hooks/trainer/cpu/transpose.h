@@ -1,5 +1,6 @@
-/** Transposes a matrix of bfloat16, because matrix units for bfloat16 are
- *  fastest with a different layout from that of a weight's gradient. */
+/** Transposes a matrix of bfloat16 before the product that computes a weight's
+ *  gradient, because matrix units for bfloat16 need another layout to be
+ *  fast. */
 #ifndef ES_CPU_TRANSPOSE_H
 #define ES_CPU_TRANSPOSE_H
 
@@ -7,7 +8,7 @@
 #include <stddef.h>
 
 /**
- * Computes out (n_columns,n_rows) = in^T, where in (n_rows,n_columns) has rows
+ * Computes out (n_columns,n_rows) = in^T. The rows of in (n_rows,n_columns) are
  * `stride` elements apart. `out` must not overlap `in`.
  */
 void es_cpu_transpose(es_bfloat *out, const es_bfloat *in, size_t stride,

@@ -1,23 +1,24 @@
-/* Computes the statistics of a step, and applies AdamW. Sums are computed in
+/* Computes the statistics of a training step, and applies AdamW. Sums run over
  * pieces of fixed length, so that they do not depend on the number of
  * threads. */
 #include "hooks/trainer/cpu/activations.h"
 
 #include <math.h>
 
-/* Number of elements in a piece. Each piece is summed separately, and the sums
- * of pieces are added in order, so that the result does not depend on the
- * number of threads. */
+/* Sums run over pieces of PIECE elements. Each piece is summed separately, and
+ * the sums of the pieces are added in order, so that the result does not depend
+ * on the number of threads. */
 #define PIECE ((size_t)1 << 13)
-/* Number of pieces whose sums are stored at a time. */
+/* Number of pieces whose sums are in memory at a time. */
 #define N_PIECES 256
 
 typedef struct job {
     const es_backend *backend;
     size_t n;
     const es_mem *x, *y;
-    size_t first;    /* offset of the thread's part in x and y */
-    bool are_floats; /* x and y are floats, not activations */
+    size_t first;    /* index of the first element of x and y to process */
+    bool are_floats; /* true if x and y are floats, false if they are
+                      * activations */
     double *sums;
     const float *grad;
     float *param, *moment1, *moment2;
@@ -94,8 +95,8 @@ void es_cpu_add_activations(es_backend *backend, es_mem *sums, const es_mem *x,
     to->squares += squares;
     if (squares - squares == 0)
         return;
-    /* A sum of squares that is NaN or infinite means that x contains non-finite
-     * numbers, which are counted here. This is rare, so one thread suffices. */
+    /* If the sum of squares is NaN or infinite, x contains non-finite numbers,
+     * which are counted here. This happens rarely, so one thread suffices. */
     for (size_t first = 0, part; first < n; first += part) {
         part = es_cpu_piece(backend, n - first);
         to->nonfinite += backend->kernels->count_nonfinite(
@@ -126,8 +127,8 @@ typedef struct measuring {
     int n_layer, n_batch, n_head, n_ctx;
 } measuring;
 
-/* Each thread measures some heads, sequence by sequence in each layer, so that
- * the order of summation does not depend on the number of threads. */
+/* Measures this thread's heads. A thread processes the sequences of a layer in
+ * order, so the order of summation does not depend on the number of threads. */
 static void measure_part(void *argument, es_share share)
 {
     const measuring *m = argument;
@@ -200,7 +201,7 @@ void es_cpu_adamw(es_backend *backend, es_mem *param, es_mem *moment1,
              .moment2 = es_cpu_floats(moment2),
              .how = how,
              .control = (const es_control *)(const void *)control,
-             /* the copies belong to this back-end, so they may be written */
+             /* the back-end owns the copies, so it may write to them */
              .copy = (es_bfloat *)es_cpu_copy_of(backend, param)};
     if (j.control->skips == 0)
         es_team_run(backend->team, adamw_part, &j);

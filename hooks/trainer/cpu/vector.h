@@ -1,6 +1,7 @@
 /**
- * The vector functions of analyzer/base/vector.h for the LANES of the including
- * file, and conversions to fp16 and bf16, which only the trainer needs.
+ * Includes the vector functions of analyzer/base/vector.h, which use the LANES
+ * that the including file defines, and adds the conversions to fp16 and bf16,
+ * which only the trainer needs.
  */
 #ifndef ES_CPU_VECTOR_H
 #define ES_CPU_VECTOR_H
@@ -8,7 +9,8 @@
 #include "analyzer/base/vector.h"
 #include "hooks/trainer/cpu/half.h"
 
-/** Stores the first n lanes, rounded like es_bfloat_round. */
+/** Rounds the first n lanes of x to bf16, like es_bfloat_round, and stores
+ *  them. */
 static inline void store_bf16(uint16_t *to, vec x, int n)
 {
     typedef uint16_t halves __attribute__((vector_size(2 * LANES)));
@@ -23,7 +25,7 @@ static inline void store_bf16(uint16_t *to, vec x, int n)
         to[i] = bits[i];
 }
 
-/** Rounds each lane like es_half_round. */
+/** Rounds each lane of x to fp16, like es_half_round. */
 static inline vec vec_half(vec x)
 {
 #if defined(ES_VECTOR_AVX512)
@@ -32,7 +34,7 @@ static inline vec vec_half(vec x)
 #else
     ivec size = (ivec)x & INT32_MAX, sign = (ivec)x ^ size;
     ivec large = size >= ES_HALF_INFINITE;
-    /* large numbers are excluded, since rounding them up could overflow an
+    /* large numbers are set to 0 here, since rounding them up could overflow an
      * int */
     ivec near = size & ~large;
     near = (near + ES_HALF_DROPPED / 2 + ((near >> 13) & 1)) & ~ES_HALF_DROPPED;
@@ -43,8 +45,8 @@ static inline vec vec_half(vec x)
 #endif
 }
 
-/* Returns the larger of `a` and |x|, as bits that are ordered like floats, with
- * NaN above all numbers. */
+/* Returns the larger of `a` and |x| in each lane, as the bits of a float. The
+ * bits are ordered like floats, and NaN counts as larger than all numbers. */
 static inline uvec larger_size(uvec a, vec x)
 {
     const uvec b = (uvec)x & INT32_MAX;
@@ -57,7 +59,7 @@ static inline uvec larger_size(uvec a, vec x)
 #endif
 }
 
-/* Returns the largest lane of a vector from larger_size. */
+/* Returns the largest lane of a result of larger_size. */
 static inline uint32_t largest_lane_size(uvec size)
 {
     uint32_t largest = 0;

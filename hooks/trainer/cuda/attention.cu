@@ -1,15 +1,16 @@
-/** Implements attention as operations of the back-end: chooses the kernels, and
- *  computes the gradient of the temperatures in a separate kernel after the
- *  attention kernels. */
+/** Implements the attention operations of the back-end: chooses the attention
+ *  kernels, and afterwards computes the gradient of the temperatures in a
+ *  separate kernel. */
 #include "hooks/trainer/cuda/attention.h"
 
 enum { N_THREADS = 256 };
 
-/* Returns the bytes of scratch for each of the arrays of means, dots and
- * flags. */
+/* Returns the size in bytes of each of the three arrays in scratch memory:
+ * means, dots and flags. */
 static size_t scratch_part(int n_rows, int n_head)
 {
-    static_assert(sizeof(float) == sizeof(unsigned), "parts of one size");
+    static_assert(sizeof(float) == sizeof(unsigned),
+                  "float and unsigned must have the same size");
     return (size_t)n_rows * (size_t)n_head * sizeof(float);
 }
 
@@ -20,7 +21,8 @@ size_t es_cuda_attention_scratch(const es_extents *largest)
 
 /* --- temperatures --------------------------------------------------------- */
 
-/* Computes dL/dln t = -sum over the batch of sum_j dz_j z_j. */
+/* Adds the gradient of ln t, the logarithm of the temperatures: dL/dln t = -sum
+ * over the batch of sum_j dz_j z_j, where z are the scores of a row. */
 template <class A>
 __global__ void __launch_bounds__(N_THREADS)
     attention_dt_kernel(es_attention_call<A> call)

@@ -2,24 +2,25 @@
  * Declarations shared by the attention kernels: the arguments of a call,
  * operations on a row, and the values of a row that the forward pass saves.
  *
- * "raw" is q . k as the product returns it, before any scaling. Weights are a =
- * u / D, D = rest + sum u, with
+ * "raw" is the product q . k before any scaling. The weights of a row are a = u
+ * / D, D = rest + sum u, with
  *
  *     softmax        u = exp(z - max z)  z = raw / (t sqrt(d_k))   rest = 0
  *     PowerSoftmax   u = (z / m)^p       m = max |z|   rest = eps (c / m)^p
  *
  * where c = m + 1e-6 is the specification's divisor; z / m is raw / max |raw|.
  * The entropy e refers to the weights b = u / S, S = sum u, which sum to one.
- * With l = log2 u, e = ln 2 (log2 S - sum b l), and in the backward pass, u' =
- * du/draw, w = dL/de, g = dy . v, <x> = sum a x:
+ * With l = log2 u, the entropy is e = ln 2 (log2 S - sum b l). In the backward
+ * pass, with u' = du/draw, w = dL/de, g = dy . v and <x> = sum a x:
  *
  *     dL/draw = u' / D [g - <g> - w D / S ln 2 (l - center)]
  *     center  = sum b l
  *
- * Logarithms are to base 2, because the device has an instruction for these.
+ * Logarithms are to base 2, because the device has an instruction for base 2.
  *
  * A row is processed tile by tile, and its sums are relative to the largest
- * score so far. When a larger score multiplies every u by 2^shift,
+ * score so far. If a tile contains a larger score, every u is multiplied by
+ * 2^shift, so that
  *
  *     sum u   becomes  2^shift sum u
  *     sum u l becomes  2^shift (sum u l + shift sum u)
@@ -36,17 +37,17 @@
 
 #define ES_LN_2 0.693147180559945f
 
-/** Arguments of an attention operation, as passed to a kernel. The shapes are
- *  those in ops.h. */
+/** Arguments of an attention operation, as they are passed to a kernel. The
+ *  shapes of the arrays are those in ops.h. */
 template <class A>
 struct es_attention_call {
     int n_batch, n_ctx, n_head, d_model, width;
     es_attention_kind kind;
-    int power; /* power of PowerSoftmax */
+    int power; /* exponent of PowerSoftmax */
     float epsilon;
-    es_row_length length; /* the length by which epsilon is multiplied */
+    es_row_length length; /* kind of length by which epsilon is multiplied */
     float scale;          /* 1 / sqrt(width) */
-    const float *log_t;   /* (H,T) ln of temperatures, or NULL */
+    const float *log_t;   /* (H,T) ln of the temperatures, or NULL */
     const A *qkv;
     A *y;
     float *saved;
@@ -58,22 +59,27 @@ struct es_attention_call {
     const float *dentropy;
     A *dqkv;
     float *dlog_t;
-    float *means; /* (B,H,T) scratch: mean of each row, subtracted from g */
-    float *dots;  /* (B,H,T) scratch: sum of dz z, or NULL */
-    /* for kernels on tensor cores; see es_attention_flag below */
-    unsigned *flags; /* (B,H,ceil(T/16)) scratch; NULL without tensor cores */
-    bool again;      /* true to process flagged rows only */
+    float *means; /* (B,H,T) scratch: mean that is subtracted from the g of a
+                   * row */
+    float *dots;  /* (B,H,T) scratch: sum of dz z over a row's scores z, or
+                   * NULL */
+    /* The fields below are for kernels on tensor cores; see
+     * es_attention_flag. */
+    unsigned *flags; /* (B,H,ceil(T/16)) scratch; not used without tensor
+                      * cores */
+    bool again;      /* true if only flagged rows are to be processed */
 };
 
 /**
- * Tensor cores multiply the zero weights of masked positions by the masked
- * values, and 0 NaN is NaN: a non-finite number in a row of results may
- * therefore be wrong. The kernels set a flag for such a row and its neighbours,
- * and the exact kernels, which are launched afterwards, recompute flagged rows.
+ * Number of rows that share a flag. Tensor cores multiply the zero weights of
+ * masked positions by the masked values, and 0 times NaN is NaN. A non-finite
+ * result of a row may therefore be wrong. The tensor-core kernels set the flag
+ * of the row's group, and the exact kernels, which are launched afterwards,
+ * recompute the rows of flagged groups.
  */
 #define ES_FLAG_ROWS 16
 
-/** Returns the address of the flag of row `row`. */
+/** Returns the address of the flag of the group that contains row `row`. */
 template <class A>
 ES_DEVICE unsigned *es_attention_flag(const es_attention_call<A> *call,
                                       int head, int row)
@@ -85,7 +91,8 @@ ES_DEVICE unsigned *es_attention_flag(const es_attention_call<A> *call,
 /** Values of a row that the forward pass saves for the backward pass. */
 typedef struct __align__(16) es_saved_row
 {
-    float m;       /* largest raw score; PowerSoftmax: largest |raw score| */
+    float m;       /* largest raw score; for PowerSoftmax the largest |raw
+                    * score| */
     float inverse; /* 1 / D */
     float center;
     float factor; /* scale / t, the factor of dL/draw; for PowerSoftmax D / S */
@@ -93,8 +100,8 @@ typedef struct __align__(16) es_saved_row
 es_saved_row;
 
 /** Returns the offset in qkv of q at the first position of head `head` = b H +
- *  h. k and v follow after d_model and 2 d_model elements, the next position
- *  after 3 d_model. */
+ *  h. k follows d_model elements later, v another d_model elements later, and
+ *  the next position 3 d_model elements later. */
 template <class A>
 ES_DEVICE size_t es_attention_qkv_at(const es_attention_call<A> *call, int head)
 {
@@ -103,8 +110,8 @@ ES_DEVICE size_t es_attention_qkv_at(const es_attention_call<A> *call, int head)
            h * (size_t)call->width;
 }
 
-/** Returns the offset of the head's first position in y and dy. The next
- *  position follows after d_model elements. */
+/** Returns the offset in y and dy of the first position of head `head` = b H +
+ *  h. The next position follows d_model elements later. */
 template <class A>
 ES_DEVICE size_t es_attention_y_at(const es_attention_call<A> *call, int head)
 {
@@ -113,7 +120,7 @@ ES_DEVICE size_t es_attention_y_at(const es_attention_call<A> *call, int head)
            h * (size_t)call->width;
 }
 
-/** Returns the factor by which raw scores of query `row` are multiplied. */
+/** Returns the factor that turns the raw scores of query `row` into scores. */
 template <class A>
 ES_DEVICE float es_attention_scale(const es_attention_call<A> *call, int head,
                                    int row)
@@ -125,7 +132,8 @@ ES_DEVICE float es_attention_scale(const es_attention_call<A> *call, int head,
                         call->log_t[head % call->n_head * call->n_ctx + row]);
 }
 
-/** Returns the epsilon of query `row`, including its factor `length`. */
+/** Returns the epsilon of query `row`, multiplied by the length that
+ *  call->length selects. */
 template <class A>
 ES_DEVICE float es_attention_epsilon(const es_attention_call<A> *call, int row)
 {
@@ -145,9 +153,9 @@ ES_DEVICE void es_row_open(es_row *row)
     row->sum = row->moment = row->distance = 0;
 }
 
-/** Replaces the row's m by the larger of m and the m of a tile. Multiplies the
- *  row's sums by the resulting factor, and returns the factor, which also
- *  applies to the row's outputs so far. */
+/** Replaces the row's m by the larger of m and the parameter m of a tile, and
+ *  rescales the row's sums accordingly. Returns the factor by which the caller
+ *  must multiply the row's outputs so far. */
 template <class KIND, bool MEASURE, bool FAST>
 ES_DEVICE float es_row_grow(es_row *row, float m, float scale2, int power)
 {
@@ -160,7 +168,7 @@ ES_DEVICE float es_row_grow(es_row *row, float m, float scale2, int power)
     return factor;
 }
 
-/** Results written for a row when its sums are complete. */
+/** Results of a row, computed when its sums are complete. */
 typedef struct es_row_end {
     es_saved_row saved;
     float rest, scale;
@@ -181,7 +189,7 @@ ES_DEVICE es_row_end es_row_close(const es_row *row, float scale, float epsilon,
     end.saved.center = row->moment * end.saved.inverse;
     end.saved.factor = KIND::factor(row->m, scale, power);
     if (!KIND::SUMS_TO_ONE) {
-        const bool is_empty = row->sum == 0; /* all weights are 0 */
+        const bool is_empty = row->sum == 0; /* true if all weights are 0 */
         end.saved.center =
             is_empty ? row->sum * end.saved.inverse : row->moment / row->sum;
         end.saved.factor = is_empty ? 0 : divisor / row->sum;
@@ -232,14 +240,14 @@ ES_DEVICE void es_row_measure(const es_attention_call<A> *call, size_t at,
  * Rows whose sums were not finite are recomputed in double by their definition,
  * as es_rows specifies. All lanes of a warp work together. */
 
-/* Sums over a row, computed directly from the formulas in double. */
+/* Sums over the keys of a row, computed directly from the formulas in
+ * double. */
 typedef struct es_mend_sums {
     double largest, sum, moment, first, distance;
     bool finite;
 } es_mend_sums;
 
-/* Returns the largest x of all lanes. A NaN always wins, because comparisons
- * with NaN are false. */
+/* Returns the largest x of all lanes, or NaN if the x of any lane is NaN. */
 ES_DEVICE double es_mend_largest_lane(double x)
 {
     for (int across = 32 / 2; across > 0; across /= 2) {
@@ -263,7 +271,7 @@ ES_DEVICE double es_mend_score(const es_attention_call<A> *call, int head,
     return (double)(sum * es_attention_scale(call, head, row));
 }
 
-/* Computes the sums over a row; each lane processes a part of the keys. */
+/* Computes the sums over a row. Each lane processes every 32nd key. */
 template <class A>
 ES_DEVICE es_mend_sums es_mend_sum_row(const es_attention_call<A> *call,
                                        int head, int row, int lane)
@@ -291,7 +299,8 @@ ES_DEVICE es_mend_sums es_mend_sum_row(const es_attention_call<A> *call,
     return sums;
 }
 
-/* Counts the non-finite weights of a row; all lanes share the work. */
+/* Counts the weights of a row that are not finite. The lanes divide the keys
+ * among themselves. */
 template <class A>
 ES_DEVICE int es_mend_count(const es_attention_call<A> *call, int head, int row,
                             const es_mend_sums *sums, int lane)
@@ -304,8 +313,8 @@ ES_DEVICE int es_mend_count(const es_attention_call<A> *call, int head, int row,
     return es_warp_sum(n);
 }
 
-/* Lane 0 writes the same values as es_row_measure, with NaN for values that are
- * not finite. */
+/* Writes the same statistics as es_row_measure, or NaN for statistics that are
+ * not finite. Called by lane 0. */
 template <class A>
 ES_DEVICE void es_mend_write(const es_attention_call<A> *call, size_t at,
                              int n_nonfinite, const es_mend_sums *sums)
@@ -329,7 +338,8 @@ ES_DEVICE bool es_mend_wanted(const es_saved_row *saved)
     return !(isfinite(saved->inverse) && isfinite(saved->center));
 }
 
-/** Recomputes the statistics of row `at` of (B,H,T) in double. */
+/** Recomputes the statistics of row `at` of (B,H,T) in double. All lanes of a
+ *  warp must call this function together. */
 template <class A>
 ES_DEVICE void es_mend_row(const es_attention_call<A> *call, size_t at,
                            int lane)
@@ -337,7 +347,7 @@ ES_DEVICE void es_mend_row(const es_attention_call<A> *call, size_t at,
     const int row = (int)(at % (size_t)call->n_ctx);
     const int head = (int)(at / (size_t)call->n_ctx);
     /* Each weight of PowerSoftmax depends on the largest score and on the sum
-     * of the row: if one weight is not finite, none is. */
+     * of the row. If one weight of the row is not finite, no weight is. */
     es_mend_sums sums = {0, 1, 0, 0, 0, false};
     int n = row + 1;
     if (call->kind == ES_SOFTMAX) {
@@ -350,17 +360,20 @@ ES_DEVICE void es_mend_row(const es_attention_call<A> *call, size_t at,
 
 /* --- a row backward ------------------------------------------------------- */
 
-/** Values of a query from which the gradients of its scores are computed. */
+/** Values of a query's row that are needed to compute the gradients of its
+ *  scores. */
 typedef struct es_row_gradient {
-    float anchor, scale2; /* arguments of the kinds' weigh */
+    float anchor, scale2; /* arguments of the function `weigh` of a kind of
+                           * attention */
     float inverse;        /* 1 / D */
-    float weight;         /* w ln 2, where w is the gradient of the entropy */
+    float weight;         /* w ln 2, where w is dL/de, the gradient of the
+                           * entropy */
     float mean;           /* subtracted from g - w l */
     float factor;         /* factor of dL/draw */
 } es_row_gradient;
 
-/** Computes the gradient values of a row, except `mean`, from the values that
- *  the forward pass saved. */
+/** Returns the values of a row that the gradients need, except `mean`, and the
+ *  values that the forward pass saved in *saved. */
 template <class A, class KIND>
 ES_DEVICE es_row_gradient es_row_gradient_open(const es_attention_call<A> *call,
                                                int head, int row,
@@ -384,8 +397,8 @@ ES_DEVICE es_row_gradient es_row_gradient_open(const es_attention_call<A> *call,
 
 /* --- the kernels ---------------------------------------------------------- */
 
-/** Exact kernels, for any type of activation and any head width up to 256. In
- *  attention_exact.cu. */
+/** Launch the exact kernels, which support any type of activation and heads up
+ *  to 256 wide. In attention_exact.cu. */
 template <class A>
 void es_cuda_attention_exact(es_device *device,
                              const es_attention_call<A> *call);
@@ -393,8 +406,8 @@ template <class A>
 void es_cuda_attention_exact_backward(es_device *device,
                                       const es_attention_call<A> *call);
 
-/** Kernels on tensor cores. Return false, without having done anything, if they
- *  cannot process the call. In attention_mma.cu and
+/** Launch the kernels on tensor cores. Return false and launch nothing if these
+ *  kernels cannot process the call. In attention_mma.cu and
  *  attention_mma_backward.cu. */
 template <class A>
 bool es_cuda_attention_mma(es_device *device, const es_attention_call<A> *call);

@@ -1,15 +1,16 @@
 /**
  * Computes attention in float32 with one warp per row, for any type of
- * activation and heads up to 256 wide. Used always in fp32 and tf32, and in 16
- * bits for heads that tensor cores cannot process and for rows that their
- * kernels have flagged (attention.h).
+ * activation and heads up to 256 wide. With fp32 and tf32, these kernels
+ * compute all attention; in 16 bits, only heads that tensor cores cannot
+ * process and rows that the tensor-core kernels have flagged (attention.h).
  *
  * A block owns 8 rows of a head, one per warp. The other rows (the keys of a
  * query, or the queries of a key) are loaded into shared memory 32 at a time,
- * and each lane multiplies one of them by the warp's row. In sums over the
- * other rows, a lane computes columns lane + 32 k. Masked rows are never read.
- * Products are summed in the order of columns: if a row's only weight is 1, y
- * is v, and dy . y equals dy . v to the last bit.
+ * and each lane multiplies one of these rows by the warp's row. To compute a
+ * sum over the other rows, each lane adds up the columns lane + 32 k. Masked
+ * rows are never read. Products are summed in the order of columns, so that dy
+ * . y equals dy . v to the last bit if a row has a single weight of 1 and y is
+ * therefore v.
  */
 #include "hooks/trainer/cuda/attention.h"
 
@@ -17,25 +18,28 @@ enum {
     WARPS = 8,
     THREADS = 32 * WARPS,
     OTHERS = 32,
-    MOST_COLUMNS = 256 / 32, /* maximum number of columns of a lane */
+    MOST_COLUMNS = 256 / 32, /* maximum number of columns that a lane
+                              * computes */
     BLOCK_FLAGS = 8          /* number of flags that a block reads */
 };
-static_assert(ES_FLAG_ROWS % WARPS == 0, "a block's rows have one flag");
+static_assert(ES_FLAG_ROWS % WARPS == 0,
+              "the rows of a block must share a flag");
 
 /* --- tiles ---------------------------------------------------------------- */
 
-/* Tiles in shared memory. x holds the vectors of which scores are products, y
- * those of g. */
+/* Tiles in shared memory. Products of the x arrays give scores, and products of
+ * the y arrays give g. */
 typedef struct tiles {
     float *x, *y;             /* the rows that the block owns */
-    float *other_x, *other_y; /* 32 of the other rows */
-    float *weights, *more;    /* weights for this warp's row */
+    float *other_x, *other_y; /* 32 of the other rows; see the top of this
+                               * file */
+    float *weights, *more;    /* two arrays of weights for this warp's row */
     int stride;               /* distance between two rows in floats */
 } tiles;
 
-/* Returns the distance between two rows in floats. If the width is a multiple
- * of 32 floats, reads of four floats from 8 rows are then free of bank
- * conflicts. */
+/* Returns the distance between two rows of a tile in floats. If the width is a
+ * multiple of 32, this distance lets 8 lanes read four floats each from 8
+ * different rows without bank conflicts. */
 ES_BOTH int stride_of(int width)
 {
     return (width + 3) / 4 * 4 + 4;
@@ -62,14 +66,14 @@ static ES_DEVICE tiles tiles_of(float *memory, int width)
     return t;
 }
 
-/* The rows of one array of a head, (T,width): q, k, v, y or dy. */
+/* The rows of q, k, v, y or dy of one head, as a matrix (T,width). */
 template <class A>
 struct head_rows {
     const A *first;
     int stride;
 };
 
-/* Returns the rows of q, k or v for `part` 0, 1 or 2. */
+/* Returns the rows of q (`part` = 0), k (1) or v (2). */
 template <class A>
 static ES_DEVICE head_rows<A> part_of(const es_attention_call<A> *call,
                                       int head, int part)
@@ -85,8 +89,8 @@ static ES_DEVICE head_rows<A> output_of(const es_attention_call<A> *call,
     return {array + es_attention_y_at(call, head), call->d_model};
 }
 
-/* Loads rows first .. first + n - 1, and zeros beyond n_ctx and the head's
- * width. */
+/* Loads rows first .. first + n - 1 into shared memory. Writes zeros beyond row
+ * n_ctx - 1 and beyond the head's width. */
 template <class A>
 static ES_DEVICE void load(float *out, int stride, head_rows<A> from, int first,
                            int n, const es_attention_call<A> *call)
@@ -101,8 +105,8 @@ static ES_DEVICE void load(float *out, int stride, head_rows<A> from, int first,
     }
 }
 
-/* Loads 32 rows of both arrays of other rows, with a barrier before and
- * after. */
+/* Loads 32 rows of x and of y into the tiles other_x and other_y, with a
+ * barrier before and after. */
 template <class A>
 static ES_DEVICE void load_others(const tiles *t, head_rows<A> x,
                                   head_rows<A> y, int first,
@@ -129,8 +133,8 @@ static ES_DEVICE float dot(const float *x, const float *y, int stride)
     return sum;
 }
 
-/* Return the dot product of this warp's row and the other row that belongs to
- * this lane. */
+/* Return the dot product of two rows in shared memory: the row that this warp
+ * owns, and the other row that belongs to this lane. */
 static ES_DEVICE float dot_x(const tiles *t)
 {
     return dot(t->x + (int)threadIdx.x / 32 * t->stride,
@@ -142,8 +146,8 @@ static ES_DEVICE float dot_y(const tiles *t)
                t->other_y + (int)threadIdx.x % 32 * t->stride, t->stride);
 }
 
-/* out += sum of weights[j] y[j] for begin <= j < end. Processes column by
- * column, so a narrow head costs no time for missing columns. */
+/* Computes out += sum of weights[j] y[j] for begin <= j < end. Works column by
+ * column, so that a narrow head takes no time for columns beyond its width. */
 static ES_DEVICE void gather(float out[MOST_COLUMNS], const float *weights,
                              const float *y, int stride, int begin, int end)
 {
@@ -159,7 +163,8 @@ static ES_DEVICE void gather(float out[MOST_COLUMNS], const float *weights,
     }
 }
 
-/* Writes row `row` of an output, multiplied by `factor`, to the array `to`. */
+/* Writes a warp's result for row `row`, multiplied by `factor`, to the array
+ * `to`. */
 template <class A>
 static ES_DEVICE void write(const es_attention_call<A> *call, A *to, int stride,
                             int row, const float out[MOST_COLUMNS],
@@ -175,8 +180,9 @@ static ES_DEVICE void write(const es_attention_call<A> *call, A *to, int stride,
 
 /* --- forward -------------------------------------------------------------- */
 
-/* Replaces this lane's raw score by u, or by 0 if masked. Returns the factor by
- * which the row's outputs so far must be multiplied. */
+/* Replaces this lane's raw score *s by its weight u, or by 0 if masked, and
+ * updates the sums of the row. Returns the factor by which the caller must
+ * multiply the row's outputs so far. */
 template <class KIND>
 static ES_DEVICE float weigh(float *s, es_row *row, int away, float scale2,
                              int power)
@@ -196,8 +202,9 @@ static ES_DEVICE float weigh(float *s, es_row *row, int away, float scale2,
     return factor;
 }
 
-/* Saves the values of row `row`. The row's sums cover all lanes; `first` is the
- * score of key 0. Returns 1 / D. */
+/* Saves the values of row `row` for the backward pass, and writes its
+ * statistics. `sums` covers all lanes; `first` is the raw score of key 0.
+ * Returns 1 / D. */
 template <class A, class KIND>
 static ES_DEVICE float end_row(const es_attention_call<A> *call, int head,
                                int row, const es_row *sums, float scale,
@@ -239,7 +246,7 @@ struct attend {
                         call);
             float s = dot_x(&t);
             if (key == 0)
-                score_0 = s; /* only lane 0 has the score of key 0 */
+                score_0 = s; /* only lane 0 holds the score of key 0 */
             const float factor = weigh<KIND>(&s, &sums, row - key - lane,
                                              scale * ES_LOG2_E, call->power);
             t.weights[lane] = s;
@@ -261,9 +268,10 @@ struct attend {
 
 /* --- dq ------------------------------------------------------------------- */
 
-/* Passes once over the keys of a row. Adds to out the keys, each multiplied by
- * the gradient of its score without the row's factor, and returns sum dz l.
- * With MEAN, only returns the mean of g - w l. */
+/* Processes all keys of a row. Adds each key, multiplied by the gradient of its
+ * score (without the row's factor), to `out`. Returns the sum of dz l over
+ * the row. With MEAN, adds nothing to `out` and returns the mean of g - w l.
+ * attention.h defines g, w and l; dz is the gradient of a score. */
 template <class A, class KIND, bool MEAN>
 static ES_DEVICE float
 go_through_keys(const es_attention_call<A> *call, const tiles *t, int head,
@@ -295,10 +303,11 @@ go_through_keys(const es_attention_call<A> *call, const tiles *t, int head,
     return es_warp_sum(sum);
 }
 
-/* Returns the mean that is subtracted from g of this warp's row. With a small
- * temperature a row is nearly a single weight of 1, and rounding errors in its
- * small g - <g> would be multiplied by 1/t. Therefore <g> is computed from the
- * weights. */
+/* Returns the mean that is subtracted from the g (attention.h) of this warp's
+ * row. With temperatures, computes the mean from the weights: with a small
+ * temperature, a row is nearly a single weight of 1, and the rounding errors of
+ * its small g - <g> would be multiplied by 1/t. Otherwise computes the mean as
+ * dy . y. */
 template <class A, class KIND>
 static ES_DEVICE float mean_of_row(const es_attention_call<A> *call,
                                    const tiles *t, int head, int first,
@@ -313,9 +322,10 @@ static ES_DEVICE float mean_of_row(const es_attention_call<A> *call,
     return dot(t->y + at, t->other_x + at, t->stride) - row->weight * center;
 }
 
-/* Returns the saved mean of row `at`. With AGAIN the mean was saved by a
- * tensor-core kernel, in which l refers to complete weights u / D if these sum
- * to one. */
+/* Returns the saved mean of row `at`. With AGAIN, a tensor-core kernel has
+ * saved the mean. If weights sum to one, the tensor-core kernel uses the
+ * logarithm of the weight u / D instead of the logarithm of u, so the mean is
+ * converted. */
 template <class A, class KIND, bool AGAIN>
 static ES_DEVICE float mean_at(const es_attention_call<A> *call, size_t at,
                                const es_row_gradient *row)
@@ -326,8 +336,8 @@ static ES_DEVICE float mean_at(const es_attention_call<A> *call, size_t at,
                : mean;
 }
 
-/* Computes dq of this warp's row. With AGAIN, uses the means that the
- * tensor-core kernel has saved. */
+/* Computes dq of this warp's row. With AGAIN, reads the means that the
+ * tensor-core kernel has saved; otherwise computes and saves the means. */
 template <class A, class KIND, bool AGAIN>
 static ES_DEVICE void pull_queries(const es_attention_call<A> *call,
                                    const tiles *t, int head, int first)
@@ -361,7 +371,8 @@ static ES_DEVICE void pull_queries(const es_attention_call<A> *call,
 
 /* --- dk and dv ------------------------------------------------------------ */
 
-/* Adds query `query`'s contributions to dk and dv of this warp's key. */
+/* Computes the weights by which query `query` enters dk and dv of this warp's
+ * key. */
 template <class A, class KIND, bool AGAIN>
 static ES_DEVICE void weigh_query(const es_attention_call<A> *call,
                                   const tiles *t, int head, int query)
@@ -436,7 +447,7 @@ struct pull_all {
 
 /* --- kernels -------------------------------------------------------------- */
 
-/* Calls TASK::rows for all rows, WARPS rows per block. */
+/* Calls TASK::rows for all rows, with WARPS rows per block. */
 template <class A, class TASK>
 __global__ void __launch_bounds__(THREADS, 2)
     attention_exact_kernel(es_attention_call<A> call)
@@ -448,7 +459,8 @@ __global__ void __launch_bounds__(THREADS, 2)
     TASK::rows(&call, tiles_of(memory, call.width), place.head, place.first);
 }
 
-/* Calls TASK::rows for the flagged rows. Ends at once if no row is flagged. */
+/* Calls TASK::rows for the flagged rows. If no row is flagged, the kernel ends
+ * at once. */
 template <class A, class TASK>
 __global__ void __launch_bounds__(THREADS, 1)
     attention_again_kernel(es_attention_call<A> call)

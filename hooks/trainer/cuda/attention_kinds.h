@@ -1,6 +1,6 @@
-/** Defines the kinds of attention as policies: kernels are templates with a
- *  parameter KIND, which provides everything in which softmax and PowerSoftmax
- *  differ. */
+/** Defines the kinds of attention as policies. The kernels are templates with a
+ *  parameter KIND, a policy which contains everything in which softmax and
+ *  PowerSoftmax differ. */
 #ifndef ES_CUDA_ATTENTION_KINDS_H
 #define ES_CUDA_ATTENTION_KINDS_H
 
@@ -17,15 +17,17 @@ extern "C" {
 /** Lower bound for PowerSoftmax's largest score, so that its inverse is
  *  finite. */
 #define ES_TINY_SCORE 1e-30f
-/** On tensor cores, a score may exceed the anchor of its row by up to this
- *  much, in units of log2, before the row's sums are rescaled. */
+/** Limit for the weights relative to the anchor of their row, as a logarithm to
+ *  base 2. If a score exceeds the anchor by more, the tensor-core kernels move
+ *  the anchor and rescale the row's sums. */
 #define ES_SLACK 8.0f
-/** Upper bound for `rest`. At this bound all weights vanish, and `rest`, its
- *  inverse and its products with logarithms are still finite. */
+/** Upper bound for `rest`, the part of D that is not a sum of u. If `rest`
+ *  reaches the bound, all weights become 0, but `rest`, its inverse and its
+ *  products with logarithms are still finite. */
 #define ES_LARGE_REST 1e30f
 
-/** Return 2^x and log2 x, with float32 accuracy or, if FAST, with the accuracy
- *  of the device's instruction. */
+/** es_exp2 returns 2^x and es_log2 returns log2 x. The accuracy is that of
+ *  float32 or, if FAST is true, that of the device's instruction. */
 template <bool FAST>
 ES_DEVICE float es_exp2(float x)
 {
@@ -49,13 +51,14 @@ ES_DEVICE float es_raise(float x, int n)
     return y;
 }
 
-/** Values of one score: u, log2 u, and du/draw without the row's factor. */
+/** Quantities computed from one score: u, log2 u, and `slope`, which is du/draw
+ *  without the row's factor. */
 typedef struct es_weight {
     float u, log, slope;
 } es_weight;
 
-/** One thread's state of a row: m refers to the whole row, the sums to the keys
- *  that the thread has processed. */
+/** One thread's state of a row. m is valid for the whole row, but the sums only
+ *  cover the keys that the thread has processed. */
 typedef struct es_row {
     float m;
     float largest; /* largest score of the row, if it differs from m */
@@ -63,8 +66,8 @@ typedef struct es_row {
     float distance; /* sum of u (query - key) */
 } es_row;
 
-/** Multiplies the row's sums by `factor` = 2^shift, and adjusts the sum that
- *  contains logarithms to the new reference. */
+/** Multiplies the row's sums by `factor` = 2^shift. Also adds `shift` to the
+ *  logarithms that `moment` contains. */
 template <bool MEASURE>
 ES_DEVICE void es_row_scale(es_row *row, float shift, float factor)
 {
@@ -76,31 +79,37 @@ ES_DEVICE void es_row_scale(es_row *row, float shift, float factor)
 }
 
 /* Each kind has the following members. `anchor` is the score to which weights
- * are relative, scale2 the factor that converts raw scores to log2, and m is
- * defined in attention.h:
+ * are relative, scale2 is the factor that turns raw scores into logarithms to
+ * base 2, and m is defined in attention.h:
  *
- *   SUMS_TO_ONE     es_weights_sum_to_one: D is exactly the sum of u
- *   BY_SIZE         m is the largest absolute score, not the largest score
- *   least           initial m, before any score
- *   top             u of the score m
+ *   SUMS_TO_ONE     es_weights_sum_to_one: true if D is exactly the sum of u
+ *   BY_SIZE         true if m is the largest absolute score, false if m is the
+ *                   largest score
+ *   least           returns the m of a row without any score
+ *   top             returns the u of the score m
  *   anchor_of       returns the anchor that belongs to m
- *   weigh           weighs a raw score; the anchor itself has u = 1
+ *   weigh           returns the weight of a raw score; the anchor has u = 1
  *   rescale         returns the factor that moves the reference of u from m
- *                   to `larger`, and its logarithm in *shift
- *   rest            the part of D that is not a sum of u
- *   factor          factor of dL/draw
- *   scale2_of       returns that factor in the form that `weigh` expects
+ *                   to `larger`, and the factor's logarithm in *shift
+ *   rest            returns the part of D that is not a sum of u
+ *   factor          returns the factor of dL/draw
+ *   scale2_of       converts a result of `factor` to weigh's parameter scale2
  *
- * On tensor cores, where the anchor lags behind m:
+ * On tensor cores, the anchor may be less than m:
  *
- *   lowest_anchor   initial anchor, which the first score above -inf exceeds
- *   has_outgrown    true if the anchor must move to `largest`
- *   move            moves the anchor; returns the factor by which the row's
- * sums and outputs must be multiplied settle          makes the sums relative
- * to the largest score at the end; returns the factor in the same way
- *   weigh_again     backward pass: returns complete weights a = u / D if they
- *                   sum to one, so that a row's only weight is exactly 1;
- *                   otherwise u, which `whole` multiplies by 1 / D */
+ *   lowest_anchor   returns the first anchor of a row; any score above -inf
+ *                   exceeds it
+ *   has_outgrown    returns true if `largest` must become the anchor
+ *   move            moves the anchor; returns the factor by which the caller
+ *                   must multiply the row's sums and outputs
+ *   settle          at the end of a row, makes the sums relative to the
+ *                   largest score; returns a factor in the same way
+ *   weigh_again     recomputes a weight in the backward pass: a = u / D if
+ *                   weights sum to one, so that a row's only weight is exactly
+ *                   1; otherwise u
+ *   whole           multiplies a result of weigh_again by 1 / D if the result
+ *                   is u
+ */
 
 struct es_softmax {
     enum { SUMS_TO_ONE = true, BY_SIZE = false };
@@ -115,7 +124,8 @@ struct es_softmax {
         return 1;
     }
 
-    /* If all scores of a row so far are -inf, its weights are 0. */
+    /* If all scores of a row so far are -inf, the anchor is 0, so that the
+     * weights are 0. */
     static ES_DEVICE float anchor_of(float m)
     {
         return m == -INFINITY ? 0 : m;
@@ -168,7 +178,7 @@ struct es_softmax {
     static ES_DEVICE float move(es_row *row, float *anchor, float largest,
                                 float scale2, int)
     {
-        /* The bound keeps a product with a sum of 0 from being NaN. */
+        /* Without the bound, a shift of -inf times a sum of 0 would be NaN. */
         const float shift = fmaxf((*anchor - largest) * scale2, -1e30f);
         const float factor = es_fast_exp2(shift);
         *anchor = largest;
@@ -208,7 +218,7 @@ struct es_power_softmax {
         return ES_TINY_SCORE;
     }
 
-    /* If no score exceeds least(), all weights are 0. */
+    /* If no score exceeds least(), all weights of the row are 0. */
     static ES_DEVICE float top(float m)
     {
         return m > ES_TINY_SCORE ? 1 : 0;
@@ -219,8 +229,8 @@ struct es_power_softmax {
         return 1 / fmaxf(m, ES_TINY_SCORE);
     }
 
-    /* The logarithm of a power that underflows is finite, so its product with u
-     * is 0. */
+    /* If a power underflows to u = 0, its logarithm is a finite number, so that
+     * u log2 u is 0. */
     template <bool FAST>
     static ES_DEVICE es_weight weigh(float raw, float anchor, float, int power)
     {

@@ -14,38 +14,43 @@ struct forward_shape {
     };
 };
 
-/* Row values in shared memory. They are needed in only a part of each step, and
- * registers do not suffice while scores are multiplied. Four lanes share a row;
- * the first of them writes the values that all four read. Each lane has
- * separate sums over its columns: the sums of row 16 m + 8 upper + lane / 4 of
- * the warp are at index [2 m + upper], in a separate bank for each lane.
+/* Values of the block's rows in shared memory. Each value is needed only during
+ * a part of a step, and there are not enough registers while scores are
+ * multiplied. Four lanes share a row; the first of them writes the values that
+ * all four read. Each lane has separate sums over its columns: the lane's sums
+ * for row 16 m + 8 upper + lane / 4 of its warp are at index [2 m + upper], in
+ * a different bank for each lane.
  *
- * Weights, sums and outputs are relative to the anchor: 1 / m for PowerSoftmax;
- * for softmax a score that no other score of the row exceeds by more than
- * ES_SLACK. */
+ * Weights, sums and outputs are relative to the anchor. For PowerSoftmax the
+ * anchor is 1 / m; for softmax it is a score such that the logarithm of any
+ * weight of the row is at most ES_SLACK. */
 template <int WIDTH>
 struct kept_rows {
     enum { OWN = forward_shape<WIDTH>::OWN };
     float sum[4][ES_MMA_THREADS], moment[4][ES_MMA_THREADS];
-    float distance[4][ES_MMA_THREADS]; /* distances from keys to the first key
-                                        * of the next step */
-    float scale2[OWN];                 /* converts raw scores to log2 */
+    /* sum of u times the distance from the key to the first key of the next
+     * step */
+    float distance[4][ES_MMA_THREADS];
+    float scale2[OWN]; /* factor that turns raw scores into
+                        * logarithms to base 2 */
     float anchor[OWN];
     float m[OWN];       /* PowerSoftmax: 1 / anchor */
-    float largest[OWN]; /* largest raw score; first lane only */
+    float largest[OWN]; /* largest raw score; used by the row's first lane
+                         * only */
     float first[OWN];   /* raw score of key 0 */
 };
 
-/* Returns this lane's first row. The lane's other rows are 16 m + 8 upper rows
- * further. */
+/* Returns the number of this lane's first row within the block. The lane's row
+ * (m, upper) is 16 m + 8 upper rows below the first row. */
 template <int M>
 ES_DEVICE int first_row(void)
 {
     return es_mma_warp() * 16 * M + es_tile_sum_row(es_mma_lane(), 0);
 }
 
-/* Moves the anchor of each row that has outgrown its anchor to the row's
- * largest score. All lanes of the warp must call this function together. */
+/* Moves the anchors of rows. If a row's largest score exceeds the row's anchor
+ * too far, the largest score becomes the anchor. All lanes of the warp must
+ * call this function together. */
 template <int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
                             const float largest[M][2], int power)
@@ -82,16 +87,16 @@ ES_DEVICE void move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
     __syncwarp();
 }
 
-/* Returns true if element i of the 8 columns that start at 8 n is visible to
- * row 16 m + 8 upper. */
+/* Returns true if row 16 m + 8 upper sees this lane's element i of the 8 keys
+ * that start at 8 n. */
 template <bool DIAGONAL>
 ES_DEVICE bool sees(int m, int upper, int n, int i)
 {
     return es_mma_sees<ES_OWN_QUERIES, DIAGONAL>(16 * m + 8 * upper, 8 * n, i);
 }
 
-/* Replaces the raw scores of rows 16 m + 8 upper by u, and masked scores by 0;
- * adds to the rows' sums. */
+/* Replaces the raw scores of this lane's row (m, upper) by u, or by 0 if
+ * masked. Adds to the row's sums. */
 template <class KIND, bool MEASURE, bool DIAGONAL, int N>
 ES_DEVICE void weigh_row(float s[N / 8][4], int m, int upper, float *sum,
                          float *moment, float anchor, float scale2, int power)
@@ -115,11 +120,11 @@ ES_DEVICE void weigh_row(float s[N / 8][4], int m, int upper, float *sum,
         *moment = of_u_log;
 }
 
-/* Moves the reference of a row's distances from the first key of the current
- * step to the first key of the next step, and adds the current step's keys.
- * Columns are relative to this lane's first column. Uses only constants instead
- * of query and key numbers, because the pass over the weights has no registers
- * left for them. */
+/* Adds the current step's keys to a row's sum of distances, after moving the
+ * reference of the distances from the first key of this step to the first key
+ * of the next step. Uses the constant numbers of columns instead of the numbers
+ * of queries and keys, because there are no registers left for them. The
+ * numbers of columns are relative to this lane's first column. */
 template <int N>
 ES_DEVICE void add_distances(float *distance, float of_u,
                              const float s[N / 8][4], int upper)
@@ -133,8 +138,8 @@ ES_DEVICE void add_distances(float *distance, float of_u,
     *distance = sum;
 }
 
-/* Returns the largest score of this step (for PowerSoftmax the largest absolute
- * score), and updates the row's largest score. */
+/* Returns the largest score of a row in this step (for PowerSoftmax the largest
+ * absolute score). Also updates *so_far, the row's largest score so far. */
 template <class KIND, bool DIAGONAL, int N>
 ES_DEVICE float largest_of_row(const float s[N / 8][4], int m, int upper,
                                float *so_far)
@@ -155,8 +160,9 @@ ES_DEVICE float largest_of_row(const float s[N / 8][4], int m, int upper,
     return KIND::BY_SIZE ? es_mma_row_largest(size) : largest;
 }
 
-/* Turns the scores of one step into weights. If a row has outgrown its anchor,
- * first rescales the row's sums and outputs to a new anchor. */
+/* Turns the scores of one step into weights. First moves the anchors of rows
+ * with scores that are too large, and rescales the sums and outputs of these
+ * rows. */
 template <int WIDTH, int M, int N, class KIND, bool MEASURE, bool DIAGONAL>
 ES_DEVICE void weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
                           kept_rows<WIDTH> *kept, int power, bool distances)
@@ -193,14 +199,16 @@ ES_DEVICE void weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
                              kept->sum[i][threadIdx.x], s[i / 2], i % 2);
 }
 
-/* State of the rows that a warp owns. */
+/* State of the rows that a warp owns: their outputs so far, and a pointer to
+ * their values in shared memory. */
 template <int WIDTH, int M>
 struct rows_of_warp {
     float out[M][WIDTH / 8][4];
     kept_rows<WIDTH> *kept; /* shared by the block */
 };
 
-/* Saves the scores of key 0, which each row's first lane holds. */
+/* Saves the rows' raw scores of key 0. Each score is held by the first of the
+ * four lanes that share the row. */
 template <int M, int N>
 ES_DEVICE void keep_first(float *first, const float s[M][N / 8][4])
 {
@@ -213,8 +221,8 @@ ES_DEVICE void keep_first(float *first, const float s[M][N / 8][4])
                 first[16 * m + 8 * upper] = s[m][0][2 * upper];
 }
 
-/* Processes N keys, which start at row `row` of a tile. has_first is true if
- * key 0 is one of them. */
+/* Processes N keys of a tile, starting at row `row` of the tile. has_first is
+ * true if key 0 is one of these keys. */
 template <class A, int WIDTH, int M, int N, class KIND, bool MEASURE,
           bool DIAGONAL = false>
 ES_DEVICE void attend_step(const es_attention_call<A> *call,
@@ -234,16 +242,17 @@ ES_DEVICE void attend_step(const es_attention_call<A> *call,
                                                             row);
 }
 
-/* Before compute capability 9.0, wide heads leave too few registers to process
- * a whole tile of softmax in one step. */
+/* Below compute capability 9.0, there are not enough registers to process a
+ * complete tile of softmax in one step if heads are wide. */
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 900
 enum { FEW_REGISTERS = true };
 #else
 enum { FEW_REGISTERS = false };
 #endif
 
-/* Processes a tile whose first key is `key` and whose keys are visible to all
- * rows of the block. Takes one step if there are enough registers. */
+/* Processes a tile that starts at key `key` and whose keys are visible to all
+ * rows of the block. Takes one step if there are enough registers, otherwise
+ * two. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void attend_tile(const es_attention_call<A> *call,
                            rows_of_warp<WIDTH, M> *rows, const A *q, const A *k,
@@ -259,9 +268,9 @@ ES_DEVICE void attend_tile(const es_attention_call<A> *call,
                                                    key + j == 0);
 }
 
-/* Processes a tile that contains the diagonal, in steps of as many keys as the
- * warp has rows. Then a single step contains the diagonal, and all keys of
- * earlier steps are visible. */
+/* Processes a tile of the last loop, which may contain the warp's diagonal. A
+ * step has as many keys as the warp has rows, so that only one step contains
+ * the diagonal, and the keys of all earlier steps are fully visible. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void attend_last_tile(const es_attention_call<A> *call,
                                 rows_of_warp<WIDTH, M> *rows, const A *q,
@@ -301,8 +310,9 @@ ES_DEVICE void open_rows(const es_attention_call<A> *call,
     }
 }
 
-/* Converts a row's distances from the end of its warp's last step (16 M keys
- * after the warp's first query) to distances from the row itself. */
+/* Converts a row's sum of distances. On entry, distances refer to the end of
+ * the warp's last step, 16 M keys after the warp's first query; the result
+ * refers to the row's query. */
 template <int M>
 ES_DEVICE float distance_of_lane(float distance, float of_u, int lane, int i)
 {
@@ -310,8 +320,9 @@ ES_DEVICE float distance_of_lane(float distance, float of_u, int lane, int i)
     return fmaf(-(float)(beyond + es_tile_sum_column(lane, 0)), of_u, distance);
 }
 
-/* Writes 1 / D of each row to `factor`, and saves the row's values. `more` is
- * finite if these values are finite. */
+/* Saves the rows' values for the backward pass, and writes their statistics.
+ * Returns the factor of each row's outputs (including 1 / D) in `factor`, and
+ * in `more` a number which is finite if the saved values are finite. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
                           float more[M], rows_of_warp<WIDTH, M> *rows, int head,
@@ -347,8 +358,8 @@ ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
     }
 }
 
-/* Starts the copy of keys and values, starting at key `key`, to shared memory.
- * `source` is the address from which this thread copies. */
+/* Starts copying ES_MMA_OTHERS keys and values, from key `key` on, to shared
+ * memory. `source` is the address from which this thread copies. */
 template <class A, int WIDTH>
 ES_DEVICE void fetch_keys(const es_attention_call<A> *call, A *stage,
                           const A *source, int key)
@@ -362,8 +373,8 @@ ES_DEVICE void fetch_keys(const es_attention_call<A> *call, A *stage,
     es_cp_commit();
 }
 
-/* Starts the copy of the next keys from *source, and waits for the current
- * keys. */
+/* Starts copying the next keys and values from *source, and waits for the
+ * current ones. Returns the tile of the current keys. */
 template <class A, int WIDTH>
 ES_DEVICE const A *take_keys(const es_attention_call<A> *call, A *stages,
                              const A **source, int key, int end)
@@ -414,8 +425,8 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     fetch_keys<A, WIDTH>(&call, stages, source, 0);
     source += (size_t)ES_MMA_OTHERS * (size_t)stride;
     open_rows<A, WIDTH, M, KIND>(&call, &rows, place.head, own);
-    /* There are two loops, so that the registers of the second loop are not
-     * reserved in the first loop. */
+    /* The code has two loops, so that the first loop does not reserve the
+     * registers that the second loop needs. */
     int key = 0;
     for (; key < first; key += ES_MMA_OTHERS) {
         const A *k = take_keys<A, WIDTH>(&call, stages, &source, key, end);
@@ -429,7 +440,8 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
                                                          own, key);
         __syncthreads();
     }
-    /* The place is recomputed, because keeping it would occupy registers. */
+    /* `place` is computed again, because keeping it during the loops would
+     * occupy registers. */
     place = place_of_block<WIDTH>(call.n_ctx);
     own = place.first + es_mma_warp() * 16 * M;
     close_rows<A, WIDTH, M, KIND, MEASURE>(&call, factor, more, &rows,

@@ -11,10 +11,10 @@
  *     multiply  s[i][j]  = sum_c x[i][c] y[j][c]     q . k, dy . v
  *     gather    o[i][c] += sum_j p[i][j] y[j][c]     outputs, dq; dk, dv
  *
- * The sums of multiply, after rounding, are the left operand of gather and stay
- * in their registers. The other rows are copied to shared memory 64 at a time;
- * the next 64 rows are copied while the current ones are processed. One step
- * processes N other rows.
+ * The results of multiply, after rounding, are the left operand of gather and
+ * stay in their registers. The rows of y ("other" rows) are copied to shared
+ * memory in tiles of 64; the next tile is copied while the current tile is
+ * processed. One step processes N other rows.
  */
 #ifndef ES_CUDA_ATTENTION_MMA_H
 #define ES_CUDA_ATTENTION_MMA_H
@@ -25,7 +25,7 @@
 enum {
     ES_MMA_WARPS = 4,
     ES_MMA_THREADS = 32 * ES_MMA_WARPS,
-    ES_MMA_OTHERS = 64 /* number of other rows in a tile */
+    ES_MMA_OTHERS = 64 /* number of other rows (see above) in a tile */
 };
 
 ES_DEVICE int es_mma_lane(void)
@@ -36,8 +36,9 @@ ES_DEVICE int es_mma_warp(void)
 {
     return (int)threadIdx.x / 32;
 }
-/** Returns the block number, read again from its register, so that the compiler
- *  does not keep values derived from the block number in registers. */
+/** Reads the block number from its register and returns it. The compiler cannot
+ *  know that the number is unchanged, and therefore does not keep values
+ *  derived from it in registers. */
 ES_DEVICE unsigned es_mma_block_anew(void)
 {
 #ifdef __CUDACC__
@@ -51,7 +52,7 @@ ES_DEVICE unsigned es_mma_block_anew(void)
 
 /* --- 16-bit numbers ------------------------------------------------------- */
 
-/** Packs two elements into a register; the first becomes the lower half. */
+/** Packs two elements into a 32-bit register; `low` becomes the lower half. */
 template <class A>
 ES_DEVICE uint32_t es_pair(float low, float high);
 template <>
@@ -73,15 +74,16 @@ ES_DEVICE uint32_t es_pair<es_fp16>(float low, float high)
 
 /* --- copies to and from shared memory ------------------------------------- */
 
-/* A thread copies the same chunk of every ROWS-th row. */
+/* A row of WIDTH elements consists of CHUNKS chunks of 16 bytes. A thread
+ * copies the chunk of one column, in every ROWS-th row. */
 template <int WIDTH>
 struct es_mma_copies {
     enum { CHUNKS = WIDTH / 8, ROWS = ES_MMA_THREADS / CHUNKS };
-    static_assert(ROWS % 8 == 0, "rows that lie alike in a tile");
+    static_assert(ROWS % 8 == 0, "ROWS must be a multiple of 8");
 };
 
-/** Returns the address from which this thread copies if the copied rows begin
- *  at `first` and are `stride` elements apart. */
+/** Returns the address of the first chunk that this thread copies, if the rows
+ *  to be copied begin at `first` and are `stride` elements apart. */
 template <class A, int WIDTH>
 ES_DEVICE const A *es_mma_source(const A *first, int stride)
 {
@@ -91,9 +93,9 @@ ES_DEVICE const A *es_mma_source(const A *first, int stride)
            8 * ((int)threadIdx.x % copies::CHUNKS);
 }
 
-/** Starts the copy of N rows, starting at position `first` of the sequence.
- *  `source` is the address from which this thread copies. Writes zeros beyond
- *  n_ctx and `width`. */
+/** Starts copying N rows, from position `first` of the sequence on, to `tile`.
+ *  `source` is the address from which this thread copies its first chunk.
+ *  Positions beyond n_ctx and columns beyond `width` become 0. */
 template <class A, int WIDTH, int N>
 ES_DEVICE void es_mma_fetch(A *tile, const A *source, int stride, int first,
                             int n_ctx, int width)
@@ -118,10 +120,10 @@ ES_DEVICE void es_mma_fetch(A *tile, const A *source, int stride, int first,
     }
 }
 
-/* Returns this lane's address of operands in a tile for es_tile_move; `row`,
- * the first row, is a multiple of 8. Addresses derived from the result are
- * computed where they are used, because there are not enough registers to keep
- * them. */
+/* Returns an address in `tile` for this lane, from which es_tile_move computes
+ * the addresses of the lane's operands; `row`, the first row, is a multiple of
+ * 8. The empty assembler statement makes the compiler compute these addresses
+ * where they are used, because there are not enough registers to keep them. */
 template <class A, int WIDTH>
 ES_DEVICE uint32_t es_mma_spot_at(const A *tile, int row, es_tile_spot spot)
 {
@@ -133,16 +135,16 @@ ES_DEVICE uint32_t es_mma_spot_at(const A *tile, int row, es_tile_spot spot)
     return at;
 }
 
-/** This lane's address for left operands of 16 rows and 16 columns, and for
- *  right operands of gather. */
+/** Returns this lane's address for left operands of 16 rows and 16 columns, and
+ *  for right operands of gather. */
 template <class A, int WIDTH>
 ES_DEVICE uint32_t es_mma_left_at(const A *tile, int row)
 {
     return es_mma_spot_at<A, WIDTH>(tile, row,
                                     es_tile_left_spot(es_mma_lane()));
 }
-/** This lane's address for right operands of multiply, 16 rows and 16
- *  columns. */
+/** Returns this lane's address for right operands of multiply, which have 16
+ *  rows and 16 columns. */
 template <class A, int WIDTH>
 ES_DEVICE uint32_t es_mma_right_at(const A *tile, int row)
 {
@@ -150,9 +152,9 @@ ES_DEVICE uint32_t es_mma_right_at(const A *tile, int row)
                                     es_tile_right_spot(es_mma_lane()));
 }
 
-/** Rounds this warp's rows of sums, each multiplied by its factor. Writes them
- *  to the warp's own rows of `tile`, starting at row `row` (no other warp may
- *  still read these rows), and copies them to device memory. */
+/** Multiplies the sums of this warp's rows by the rows' factors and rounds
+ *  them. Writes the results to the warp's own rows of `tile`, which no other
+ *  warp may still be reading, and copies them to device memory. */
 template <class A, int WIDTH, int M>
 ES_DEVICE void es_mma_write(A *to, A *tile, const float out[M][WIDTH / 8][4],
                             const float factor[M][2], int stride, int first,
@@ -190,14 +192,14 @@ ES_DEVICE void es_mma_write(A *to, A *tile, const float out[M][WIDTH / 8][4],
 /* --- masks ---------------------------------------------------------------- */
 
 /**
- * The functions below process a step of 16 M rows of the warp and N other rows.
- * With DIAGONAL both begin at the same position, and the mask is known at
- * compile time; without it nothing is masked.
+ * The functions below process a step: the 16 M rows of the warp and N other
+ * rows. With DIAGONAL, both ranges of rows begin at the same position, so the
+ * mask is known at compile time. Without DIAGONAL, nothing is masked.
  */
 
-/** Returns true if a block of 16 own rows and 16 other rows has unmasked
- *  elements. The rows start at `own` and `other`, counted from the first rows
- *  of the step. */
+/** Returns true if any element of a block of 16 own rows and 16 other rows is
+ *  visible. `own` and `other` are the first rows of the block, counted from the
+ *  first rows of the step. */
 template <es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE bool es_mma_meets(int own, int other)
 {
@@ -205,9 +207,9 @@ ES_DEVICE bool es_mma_meets(int own, int other)
            es_tile_mask_of(own, 16, other, 16, OWNER) != ES_TILE_NONE;
 }
 
-/** Same as above for a block of 8 by 8: returns true if element i of this
- *  lane's sums is visible. The result is a constant except for blocks on the
- *  diagonal. */
+/** Returns true if element i of this lane's sums is visible in a block of 8 own
+ *  rows and 8 other rows, which start at `own` and `other`. The result is a
+ *  constant except for blocks on the diagonal. */
 template <es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE bool es_mma_sees(int own, int other, int i)
 {
@@ -221,8 +223,9 @@ ES_DEVICE bool es_mma_sees(int own, int other, int i)
 
 /* --- products ------------------------------------------------------------- */
 
-/** Computes s = x y^T for this warp's rows of x, which start at row `row`, and
- *  N rows of y, which start at row `other`. Masked blocks of 16 by 16 get 0. */
+/** Computes s = x y^T for this warp's rows of x, from row `row` on, and N rows
+ *  of y, from row `other` on. Blocks of 16 by 16 that are completely masked
+ *  become 0. */
 template <class A, int WIDTH, int M, int N,
           es_tile_owner OWNER = ES_OWN_QUERIES, bool DIAGONAL = false>
 ES_DEVICE void es_mma_multiply(float s[M][N / 8][4], const A *x, int row,
@@ -246,8 +249,8 @@ ES_DEVICE void es_mma_multiply(float s[M][N / 8][4], const A *x, int row,
 #pragma unroll
         for (int n = 0; n < N / 16; n++) {
             uint32_t b[4];
-            /* b[0] and b[1] hold 8 rows from 16 n on, b[2] and b[3] the next
-             * 8 */
+            /* b[0] and b[1] hold 8 rows of y from row 16 n on; b[2] and b[3]
+             * hold the next 8 rows */
             es_ldmatrix(b, es_tile_move(right, 16 * n, 2 * k, WIDTH / 8));
 #pragma unroll
             for (int m = 0; m < M; m++)
@@ -259,7 +262,8 @@ ES_DEVICE void es_mma_multiply(float s[M][N / 8][4], const A *x, int row,
     }
 }
 
-/** Converts columns 16 n .. 16 n + 15 of the sums to a left operand. */
+/** Rounds 16 columns of sums, given as two blocks of 8 columns, to the
+ *  registers of a left operand. */
 template <class A>
 ES_DEVICE void es_mma_turn(uint32_t a[4], const float low[4],
                            const float high[4])
@@ -270,8 +274,8 @@ ES_DEVICE void es_mma_turn(uint32_t a[4], const float low[4],
     a[3] = es_pair<A>(high[2], high[3]);
 }
 
-/** Computes out += p y for this warp's rows and N other rows, which start at
- *  row `row` of the tile y. */
+/** Computes out += p y for this warp's rows of p, where y are N rows of a tile
+ *  from row `row` on. */
 template <class A, int WIDTH, int M, int N, es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE void es_mma_gather(float out[M][WIDTH / 8][4],
                              const float p[M][N / 8][4], const A *y, int row)
@@ -288,8 +292,8 @@ ES_DEVICE void es_mma_gather(float out[M][WIDTH / 8][4],
 #pragma unroll
         for (int c = 0; c < WIDTH / 16; c++) {
             uint32_t b[4];
-            /* b[0] and b[1] hold 8 columns from 16 c on, b[2] and b[3] the next
-             * 8 */
+            /* b[0] and b[1] hold 8 columns of y from column 16 c on; b[2] and
+             * b[3] hold the next 8 columns */
             es_ldmatrix_transposed(
                 b, es_tile_move(turned, 16 * n, 2 * c, WIDTH / 8));
 #pragma unroll
@@ -328,10 +332,10 @@ ES_DEVICE float es_mma_row_largest(float x)
 
 /* --- non-finite numbers --------------------------------------------------- */
 
-/** Sets a flag for each group of 16 of the warp's rows, which start at `own`,
- *  in which an output, its factor or `more` is not finite. With ADDS, leaves
- *  flags set that are already set; otherwise overwrites the flags of all its
- *  rows. */
+/** Sets the flag of each group of 16 rows, from row `own` on, in which an
+ *  output, the factor of the row's outputs, or the row's number in `more` is
+ *  not finite. Without ADDS, clears the flags of the warp's other groups; with
+ *  ADDS, leaves these flags unchanged. */
 template <class A, int WIDTH, int M, bool ADDS>
 ES_DEVICE void
 es_mma_flag(const es_attention_call<A> *call, const float out[M][WIDTH / 8][4],
@@ -346,9 +350,8 @@ es_mma_flag(const es_attention_call<A> *call, const float out[M][WIDTH / 8][4],
         for (int n = 0; n < WIDTH / 8; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
-                x = fmaf(out[m][n][i], 0.0f, x); /* x becomes NaN if a number is
-                                                  * not finite, and then stays
-                                                  * NaN */
+                /* x becomes NaN, and stays NaN, if a number is not finite */
+                x = fmaf(out[m][n][i], 0.0f, x);
         const bool bad = __any_sync(0xffffffffu, x != 0) != 0;
         if (es_mma_lane() == 0 && row < call->n_ctx && (bad || !ADDS))
             *es_attention_flag(call, head, row) = bad;
@@ -357,9 +360,9 @@ es_mma_flag(const es_attention_call<A> *call, const float out[M][WIDTH / 8][4],
 
 /* --- launches ------------------------------------------------------------- */
 
-/** Returns true if these kernels can handle the call: 16-bit activations, a
- *  head width from 16 to 128 that is a multiple of 8, and arrays aligned to 16
- *  bytes. */
+/** Returns true if the tensor-core kernels can process the call, which requires
+ *  16-bit activations, a head width from 16 to 128 that is a multiple of 8, and
+ *  arrays aligned to 16 bytes. */
 template <class A>
 static inline bool es_mma_can(const es_attention_call<A> *call)
 {

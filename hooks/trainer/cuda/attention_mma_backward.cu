@@ -2,11 +2,11 @@
  * Implements the backward pass of attention on tensor cores. attention_mma.h
  * explains the tiles.
  *
- * There are two kernels, so that no two blocks add to the same number and the
- * same call gives the same bits. In the first kernel a block owns queries, and
- * computes dq and the mean of each row that is subtracted from g. In the second
- * kernel a block owns keys, and computes dk and dv. Both kernels compute scores
- * and g, so there are seven products instead of five.
+ * There are two kernels, so that two blocks never add to the same number, and
+ * repeating a call gives the same bits. In the first kernel, a block owns
+ * queries; it computes dq and the mean that is subtracted from the g of each
+ * row. In the second kernel, a block owns keys, and computes dk and dv. Because
+ * both kernels compute scores and g, there are seven products instead of five.
  */
 #include "hooks/trainer/cuda/attention_mma_gradient.h"
 
@@ -17,12 +17,14 @@ template <int WIDTH, int M>
 struct rows_of_dq {
     float out[M][WIDTH / 8][4];
     es_row_gradient row[M][2];
-    float sum[M][2]; /* sums for the mean, or sums of dz l */
+    float sum[M][2]; /* sums of g - w l in the pass DQ_MEAN; in later passes
+                      * sums of dz l */
 };
 
-/* Computes <g> of the warp's rows as dy . y, with y in `tile`. Uses the same
- * instructions in the same order as the computation of g, so that <g> equals g
- * to the last bit if a row has a single weight of 1 and y is therefore v. */
+/* Computes <g> of the warp's rows as dy . y, where `tile` holds y. Uses the
+ * same instructions in the same order as the computation of g, so that <g>
+ * equals g to the last bit if a row has a single weight of 1 and y is therefore
+ * v. */
 template <class A, int WIDTH, int M>
 ES_DEVICE void multiply_rows(float mean[M][2], const A *dy, const A *tile)
 {
@@ -33,8 +35,9 @@ ES_DEVICE void multiply_rows(float mean[M][2], const A *dy, const A *tile)
         float s[1][2][4];
         const int row = es_mma_warp() * 16 * M + 16 * m;
         es_mma_multiply<A, WIDTH, 1, 16>(s, dy, row, tile, row);
-        /* Each row needs its element on the diagonal, which is in sum 0 or 1
-         * (lower rows) or in sum 2 or 3 (upper rows) of lane `from`. */
+        /* Each row needs the product on the diagonal of the 16 by 16 products.
+         * Lane `from` holds this product, as sum 0 or 1 of the row in the first
+         * 8 rows, and as sum 2 or 3 of the row in the last 8 rows. */
         const bool odd = lane / 4 % 2 != 0;
         mean[m][0] =
             __shfl_sync(0xffffffffu, odd ? s[0][0][1] : s[0][0][0], from);
@@ -66,11 +69,13 @@ ES_DEVICE void open_rows(const es_attention_call<A> *call,
         }
 }
 
-/* What a pass of the kernel of dq computes. */
+/* Result of one pass of the dq kernel over the keys. */
 typedef enum dq_task {
     DQ_ALONE,     /* gradients of scores, without the row's factor */
-    DQ_WITH_DOTS, /* gradients of scores, and sum dz l */
-    DQ_MEAN       /* the mean of g - w l: see attention_exact.cu */
+    DQ_WITH_DOTS, /* gradients of scores, and the sum of dz l, where
+                   * dz is the gradient of a score and l is log2 u */
+    DQ_MEAN       /* mean of g - w l; mean_of_row in attention_exact.cu
+                   * explains why this pass is needed */
 } dq_task;
 
 template <class KIND, bool DIAGONAL, dq_task TASK, int N>
@@ -96,7 +101,7 @@ ES_DEVICE void gradient_of_row(float s[N / 8][4], const float g[N / 8][4],
         }
 }
 
-/* Processes N keys, which start at row `at` of a tile. */
+/* Processes N keys of a tile, starting at row `at` of the tile. */
 template <class A, int WIDTH, int M, int N, class KIND, dq_task TASK,
           bool DIAGONAL = false>
 ES_DEVICE void dq_step(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
@@ -130,9 +135,10 @@ ES_DEVICE void dq_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
         dq_step<A, WIDTH, M, N, KIND, TASK>(rows, own, keys, power, j);
 }
 
-/* Processes a tile that contains the diagonal and whose first key is `key`, in
- * steps of as many keys as the warp has rows. Then a single step contains the
- * diagonal, and all keys of earlier steps are visible. */
+/* Processes a tile of the last loop, which starts at key `key` and may contain
+ * the warp's diagonal. A step has as many keys as the warp has rows, so that
+ * only one step contains the diagonal, and the keys of all earlier steps are
+ * fully visible. */
 template <class A, int WIDTH, int M, class KIND, dq_task TASK>
 ES_DEVICE void dq_last_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
                             tile_pair<A> keys, int power, int first, int key)
@@ -146,7 +152,8 @@ ES_DEVICE void dq_last_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
         dq_step<A, WIDTH, M, N, KIND, TASK, true>(rows, own, keys, power, j);
 }
 
-/* Starts the copy of the next keys, and waits for the current keys. */
+/* Starts copying the next keys and values, and waits for the current ones.
+ * Returns the tiles of the current keys and values. */
 template <class A, int WIDTH>
 ES_DEVICE tile_pair<A> take_keys(const es_attention_call<A> *call, A *stages,
                                  source_pair<A> from, int key, int end)
@@ -164,9 +171,9 @@ ES_DEVICE tile_pair<A> take_keys(const es_attention_call<A> *call, A *stages,
     return {k, k + STAGE / 2};
 }
 
-/* Passes once over all keys. The caller has started the copy of the first tile
- * to the first stage. There are two loops, so that the registers of the second
- * loop are not reserved in the first loop. */
+/* Processes all keys once. The caller has already started copying the first
+ * tile to the first stage. The code has two loops, so that the first loop does
+ * not reserve the registers that the second loop needs. */
 template <class A, int WIDTH, int M, int N, class KIND, dq_task TASK>
 ES_DEVICE void dq_pass(const es_attention_call<A> *call,
                        rows_of_dq<WIDTH, M> *rows, tile_pair<A> own, A *stages,
@@ -190,8 +197,8 @@ ES_DEVICE void dq_pass(const es_attention_call<A> *call,
     }
 }
 
-/* Saves the values of every row that the kernel of dk and dv needs, and sum dz
- * z. Also writes the factors of dq. */
+/* Saves the means, which the kernel for dk and dv needs, and each row's sum of
+ * dz z over its scores z. Returns the factors of dq in `factor`. */
 template <class A, int WIDTH, int M>
 ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
                           rows_of_dq<WIDTH, M> *rows, int head, int own)
@@ -213,7 +220,7 @@ ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
         }
 }
 
-/* Sets the means of the rows to the results of the pass DQ_MEAN. */
+/* Sets the mean of each row to the result of the pass DQ_MEAN. */
 template <int WIDTH, int M>
 ES_DEVICE void take_means(rows_of_dq<WIDTH, M> *rows)
 {
@@ -226,8 +233,8 @@ ES_DEVICE void take_means(rows_of_dq<WIDTH, M> *rows)
         }
 }
 
-/* Starts the copy of queries and dy to their tiles, and of y to the memory of
- * the second stage. */
+/* Starts copying queries and dy to the block's own tiles, and y to y_tile, the
+ * memory of the second stage. */
 template <class A, int WIDTH>
 ES_DEVICE void fetch_queries(const es_attention_call<A> *call, A *own,
                              A *y_tile, es_tile_place place)
@@ -242,7 +249,7 @@ ES_DEVICE void fetch_queries(const es_attention_call<A> *call, A *own,
                               place.first);
 }
 
-/* TEMPERED is true with temperatures. */
+/* The kernel for dq. TEMPERED is true if attention has temperatures. */
 template <class A, int WIDTH, class KIND, bool TEMPERED>
 __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     attention_mma_dq_kernel(es_attention_call<A> call)
@@ -286,15 +293,16 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
 
 /* --- dk and dv ------------------------------------------------------------ */
 
-/* Results of a warp for the keys that it owns. */
+/* A warp's results for the keys that it owns. */
 template <int WIDTH, int M>
 struct rows_of_dkv {
     float dk[M][WIDTH / 8][4], dv[M][WIDTH / 8][4];
 };
 
-/* Turns scores of this warp's keys and N queries into gradients of q . k, and g
- * into weights. The gradients are multiplied by the row's factor only if
- * OWN_FACTOR is set. */
+/* Turns the scores s of this warp's keys and N queries into gradients of q . k,
+ * and turns g into weights. With OWN_FACTOR, multiplies the gradients by the
+ * factor of each row; otherwise the caller multiplies dk by the factor that all
+ * rows share. */
 template <int M, int N, class KIND, bool OWN_FACTOR, bool DIAGONAL>
 ES_DEVICE void gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
                                 const query_rows *queries, int power,
@@ -327,8 +335,8 @@ ES_DEVICE void gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
         }
 }
 
-/* Processes N queries, which start at row `at` of a tile, with 16 M keys, which
- * start at row `row` of the block. Adds to dk and dv of these keys. */
+/* Processes N queries, starting at row `at` of a tile, with 16 M keys, starting
+ * at row `row` of the block. Adds to dk and dv of these keys. */
 template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR,
           bool DIAGONAL = false>
 ES_DEVICE void dkv_step(const es_attention_call<A> *call,
@@ -347,8 +355,8 @@ ES_DEVICE void dkv_step(const es_attention_call<A> *call,
     es_mma_gather<A, WIDTH, M, N, ES_OWN_KEYS, DIAGONAL>(dk, s, queries.x, at);
 }
 
-/* Processes queries j .. n - 1 of a tile, to which all keys of the warp are
- * visible. */
+/* Processes queries j .. n - 1 of a tile. All of these queries see all keys of
+ * the warp. */
 template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR>
 ES_DEVICE void dkv_tile(const es_attention_call<A> *call,
                         rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
@@ -362,9 +370,9 @@ ES_DEVICE void dkv_tile(const es_attention_call<A> *call,
                                                    queries, known, j);
 }
 
-/* Processes the diagonal for the queries that start at j. Computes only the
- * visible blocks of 16 by 16, because there are not enough registers for larger
- * blocks. */
+/* Processes the 16 M queries on the warp's diagonal, starting at query j of the
+ * tile. Computes only the visible blocks of 16 by 16, because there are not
+ * enough registers for larger blocks. */
 template <class A, int WIDTH, int M, class KIND, bool OWN_FACTOR>
 ES_DEVICE void dkv_diagonal(const es_attention_call<A> *call,
                             rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
@@ -383,9 +391,9 @@ ES_DEVICE void dkv_diagonal(const es_attention_call<A> *call,
         j + 16);
 }
 
-/* Processes a tile whose first query is `query`, and which contains the
- * diagonal of a warp of the block. The diagonal of this warp begins at key
- * `first`. */
+/* Processes a tile that starts at query `query` and that contains the diagonal
+ * of at least one warp of the block. The diagonal of the calling warp starts at
+ * position `first`. */
 template <class A, int WIDTH, int M, class KIND, bool OWN_FACTOR>
 ES_DEVICE void dkv_first_tile(const es_attention_call<A> *call,
                               rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
@@ -403,8 +411,8 @@ ES_DEVICE void dkv_first_tile(const es_attention_call<A> *call,
         min(ES_MMA_OTHERS, call->n_ctx - query));
 }
 
-/* Starts the copy of the queries that follow the tile at `query`, and waits for
- * the current queries. */
+/* Starts copying the queries after the tile at `query`, and waits for the
+ * current queries. Returns the tiles of the current queries and dy. */
 template <class A, int WIDTH, class KIND>
 ES_DEVICE tile_pair<A> take_queries(const es_attention_call<A> *call, A *stages,
                                     query_rows *known, source_pair<A> from,
@@ -424,8 +432,9 @@ ES_DEVICE tile_pair<A> take_queries(const es_attention_call<A> *call, A *stages,
     return {q, q + STAGE / 2};
 }
 
-/* There are two loops, so that the registers of the first loop are not reserved
- * in the second loop. */
+/* Processes all queries that see the block's keys. The code has two loops, so
+ * that the second loop does not reserve the registers that the first loop
+ * needs. */
 template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR>
 ES_DEVICE void dkv_pass(const es_attention_call<A> *call,
                         rows_of_dkv<WIDTH, M> *rows, tile_pair<A> own,
@@ -453,8 +462,8 @@ ES_DEVICE void dkv_pass(const es_attention_call<A> *call,
     }
 }
 
-/* Writes dk, multiplied by `factor`, and dv, through the memory of the block's
- * tiles at k. */
+/* Writes dk, multiplied by `factor`, and dv. The results pass through shared
+ * memory, where they overwrite the block's tiles at k. */
 template <class A, int WIDTH, int M>
 ES_DEVICE void write_keys(const es_attention_call<A> *call,
                           const rows_of_dkv<WIDTH, M> *rows, A *k, float factor,
@@ -487,8 +496,8 @@ ES_DEVICE es_tile_place keys_of_block(int n_ctx)
                             backward_shape<WIDTH>::OWN, ES_OWN_KEYS);
 }
 
-/* OWN_FACTOR is true if each row has a separate factor, as with
- * temperatures. */
+/* The kernel for dk and dv. OWN_FACTOR is true if each row has a separate
+ * factor, as with temperatures and PowerSoftmax. */
 template <class A, int WIDTH, class KIND, bool OWN_FACTOR>
 __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     attention_mma_dkv_kernel(es_attention_call<A> call)
@@ -514,7 +523,8 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     dkv_pass<A, WIDTH, M, N, KIND, OWN_FACTOR>(
         &call, &rows, own, stages, known, queries, place.head, place.first,
         place.first + es_mma_warp() * 16 * M);
-    /* The place is recomputed, because keeping it would occupy registers. */
+    /* `place` is computed again, because keeping it during the loops would
+     * occupy registers. */
     place = keys_of_block<WIDTH>(call.n_ctx);
     write_keys<A, WIDTH, M>(&call, &rows, k, OWN_FACTOR ? 1 : call.scale,
                             place);

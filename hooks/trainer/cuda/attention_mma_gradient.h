@@ -11,41 +11,46 @@ template <int WIDTH>
 struct backward_shape {
     enum {
         M = WIDTH <= 64 ? 2 : 1,
-        N = WIDTH <= 64 ? 32 : 64,      /* keys per step in the kernel of dq */
-        KEY_N = WIDTH == 64 ? 16 : 32,  /* queries per step, for dk and dv */
-        KEY_END = WIDTH < 64 ? 32 : 16, /* the same after a diagonal */
+        N = WIDTH <= 64 ? 32 : 64,      /* keys per step in the kernel for dq */
+        KEY_N = WIDTH == 64 ? 16 : 32,  /* queries per step in the kernel for
+                                         * dk and dv */
+        KEY_END = WIDTH < 64 ? 32 : 16, /* queries per step in the kernel for
+                                         * dk and dv, after the diagonal */
         OWN = 16 * M * ES_MMA_WARPS,
         OWN_SIZE = OWN * WIDTH,
         OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
         STAGE = 2 * OTHER_SIZE,
-        SIZE = 2 * OWN_SIZE + 2 * STAGE /* own rows and two stages */
+        SIZE = 2 * OWN_SIZE + 2 * STAGE /* the block's own rows and two
+                                         * stages */
     };
 };
 
-/* Returns true if this lane's row, one of 16 rows that start at 16 m, sees
- * element i of the 8 other rows that start at 8 n. */
+/* Returns true if this lane's row sees element i of the 8 other rows that start
+ * at 8 n. The row is one of 16 rows that start at 16 m. */
 template <es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE bool sees(int m, int n, int i)
 {
     return es_mma_sees<OWNER, DIAGONAL>(16 * m + i / 2 * 8, 8 * n, i);
 }
 
-/* Tiles of two arrays: the block's own rows, or a stage of other rows. Products
- * of x give scores, products of y give g. */
+/* Tiles of two arrays in shared memory: either the block's own rows, or a stage
+ * of other rows. Products of x give scores, products of y give g. */
 template <class A>
 struct tile_pair {
     const A *x, *y;
 };
 
-/* The two arrays from which a thread copies: its addresses at position 0, and
- * the distance between two positions. */
+/* Two arrays in device memory from which a thread copies: the thread's
+ * addresses at position 0, and the distances between positions. */
 template <class A>
 struct source_pair {
     const A *x, *y;
     int x_stride, y_stride;
 };
 
-/* Only the two pointers are stored. */
+/* Returns this thread's sources. The empty assembler statement makes the
+ * compiler keep the two pointers in registers, instead of the values from which
+ * it could recompute them. */
 template <class A, int WIDTH>
 ES_DEVICE source_pair<A> source_of(const A *x, int x_stride, const A *y,
                                    int y_stride)
@@ -58,7 +63,7 @@ ES_DEVICE source_pair<A> source_of(const A *x, int x_stride, const A *y,
     return {x, y, x_stride, y_stride};
 }
 
-/* Starts the copy of N rows of both arrays, starting at position `first`. */
+/* Starts copying N rows of both arrays, from position `first` on. */
 template <class A, int WIDTH, int N>
 ES_DEVICE void fetch_pair(const es_attention_call<A> *call, A *tiles,
                           source_pair<A> from, int first)
@@ -72,7 +77,8 @@ ES_DEVICE void fetch_pair(const es_attention_call<A> *call, A *tiles,
     es_cp_commit();
 }
 
-/* Return the source arrays of a head: keys and values, or queries and dy. */
+/* keys_of returns the sources of a head's keys and values, and queries_of the
+ * sources of its queries and dy. */
 template <class A, int WIDTH>
 ES_DEVICE source_pair<A> keys_of(const es_attention_call<A> *call, int head)
 {
@@ -89,8 +95,9 @@ ES_DEVICE source_pair<A> queries_of(const es_attention_call<A> *call, int head)
                                d);
 }
 
-/* Computes a row's gradient values for KIND::weigh_again, which requires log2
- * (1 / D), and a centre adjusted to complete weights u / D. */
+/* Returns the values of a row that KIND::weigh_again needs. If weights sum to
+ * one, `inverse` is log2(1 / D) instead of 1 / D, and *center refers to the
+ * weights u / D instead of u. */
 template <class A, class KIND>
 ES_DEVICE es_row_gradient open_gradient(const es_attention_call<A> *call,
                                         int head, int row, float *center)
@@ -106,15 +113,16 @@ ES_DEVICE es_row_gradient open_gradient(const es_attention_call<A> *call,
     return gradient;
 }
 
-/* Row values of a stage's queries in shared memory; a column needs two
- * reads. */
+/* Values of a stage's queries in shared memory. A thread reads them with two
+ * loads per query. */
 typedef struct query_rows {
-    float4 weight[ES_MMA_OTHERS]; /* members of es_row_gradient */
+    float4 weight[ES_MMA_OTHERS]; /* anchor, inverse, mean and weight of
+                                   * es_row_gradient */
     float2 scale[ES_MMA_OTHERS];  /* scale2, factor */
 } query_rows;
 
-/* Loads the row values of a stage's queries. Beyond the last query all values
- * are 0. */
+/* Loads the values of a stage's queries from query `first` on. Writes zeros
+ * beyond the last query. */
 template <class A, class KIND>
 ES_DEVICE void load_query_rows(const es_attention_call<A> *call,
                                query_rows *out, int head, int first)
@@ -140,8 +148,8 @@ ES_DEVICE void load_query_rows(const es_attention_call<A> *call,
     out->scale[i] = scale;
 }
 
-/* Starts the copy of queries and dy, starting at query `query`, and loads their
- * row values. */
+/* Starts copying queries and dy, from query `query` on, and loads the values of
+ * these queries. */
 template <class A, int WIDTH, class KIND>
 ES_DEVICE void fetch_queries_of(const es_attention_call<A> *call, A *stage,
                                 query_rows *rows, source_pair<A> from, int head,

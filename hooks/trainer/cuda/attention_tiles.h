@@ -1,11 +1,11 @@
 /**
- * Defines the layout of the tiles of attention in plain functions, which a test
- * on the host can check completely.
+ * Defines the layout of attention tiles by plain functions, so that a test on
+ * the host can check all cases.
  *
- * A block of threads owns some rows of a head: queries in the forward pass and
- * for dq, keys for dk and dv ("own" rows). It processes the rows of the
- * opposite kind ("other" rows: keys, or queries) tile by tile. Positions count
- * tokens of the sequence.
+ * A block of threads owns some rows of a head ("own" rows): queries in the
+ * forward pass and for dq, keys for dk and dv. The block processes the rows of
+ * the opposite kind ("other" rows: keys or queries) tile by tile. A position is
+ * the number of a token in its sequence.
  */
 #ifndef ES_CUDA_ATTENTION_TILES_H
 #define ES_CUDA_ATTENTION_TILES_H
@@ -23,10 +23,10 @@ ES_BOTH int es_tile_count(int n_ctx, int size)
     return (n_ctx + size - 1) / size;
 }
 
-/** The tile and the head that a block processes. Tiles of the same head are
- *  neighbours, so that they find the head's other rows in the cache. The
- *  longest tiles start first: the tiles of the last queries, or of the first
- *  keys. */
+/** The head that a block processes, and its first own row. Blocks with adjacent
+ *  numbers process tiles of the same head, so that they find the head's other
+ *  rows in the cache. The tiles with the most work come first: those of the
+ *  last queries, or of the first keys. */
 typedef struct es_tile_place {
     int head; /* b H + h */
     int first;
@@ -45,8 +45,8 @@ ES_BOTH es_tile_place es_tile_place_of(unsigned block, int n_ctx, int size,
     return place;
 }
 
-/** Range of positions of the other rows that own rows first .. first + n_own -
- *  1 see: from `begin`, a multiple of n_other, to `end` - 1. */
+/** Range of other rows that are visible to own rows first .. first + n_own - 1:
+ *  positions from `begin`, a multiple of n_other, to `end` - 1. */
 typedef struct es_tile_range {
     int begin, end;
 } es_tile_range;
@@ -62,15 +62,15 @@ ES_BOTH es_tile_range es_tile_others(int first, int n_own, int n_other,
     return range;
 }
 
-/** Returns true if rows `own` and `other` see each other; both are positions in
- *  the sequence. */
+/** Returns true if one of the rows at positions `own` and `other` is a query
+ *  that sees the other row, a key. */
 ES_BOTH bool es_tile_visible(int own, int other, es_tile_owner owner)
 {
     return owner == ES_OWN_QUERIES ? other <= own : other >= own;
 }
 
-/** Describes the mask between rows own .. own + n_own - 1 and rows other ..
- *  other + n_other - 1. */
+/** Mask between rows own .. own + n_own - 1 and rows other .. other + n_other -
+ *  1. */
 typedef enum es_tile_mask {
     ES_TILE_NONE, /* all masked */
     ES_TILE_SOME,
@@ -92,10 +92,11 @@ ES_BOTH es_tile_mask es_tile_mask_of(int own, int n_own, int other, int n_other,
 /* --- for tensor cores ----------------------------------------------------- */
 
 /**
- * Returns the place of 16-byte chunk `chunk` of row `row` in a tile of shared
- * memory, in units of 16 bytes. Rows have n_chunks chunks (4, 8 or 16). The
- * same chunk of eight consecutive rows lies in eight different groups of four
- * banks, and so do eight consecutive chunks of a row.
+ * Returns the index at which chunk `chunk` of row `row` is stored in a tile in
+ * shared memory. A chunk has 16 bytes, and a row has n_chunks chunks (4, 8 or
+ * 16). The chunks are permuted to avoid bank conflicts: the same chunk of eight
+ * consecutive rows lies in eight different groups of four banks, and so do
+ * eight consecutive chunks of a row.
  */
 ES_BOTH int es_tile_chunk(int row, int chunk, int n_chunks)
 {
@@ -104,8 +105,8 @@ ES_BOTH int es_tile_chunk(int row, int chunk, int n_chunks)
 }
 
 /**
- * Returns the distance in bytes of chunk `chunk`, 0 or 1, of row `row` from
- * chunk 0 of row 0. The result is an argument of es_tile_move.
+ * Returns the offset in bytes of chunk 0 or 1 of row `row` from the start of
+ * the tile. es_tile_move moves an address that contains this offset.
  */
 ES_BOTH unsigned es_tile_spot_bytes(int row, int chunk, int n_chunks)
 {
@@ -113,10 +114,11 @@ ES_BOTH unsigned es_tile_spot_bytes(int row, int chunk, int n_chunks)
 }
 
 /**
- * Returns the address `at` of a row's chunk 0 or 1 (from es_tile_spot_bytes;
- * the tile begins at a multiple of 128), moved down by `row` rows, a multiple
- * of 8, and right by `chunk` chunks, an even number. The cost is one exclusive
- * or with a constant, plus an offset that the load instruction adds.
+ * Moves an address within a tile down by `row` rows, a multiple of 8, and right
+ * by `chunk` chunks, an even number. `at` is the address of chunk 0 or 1 of a
+ * row, computed with es_tile_spot_bytes; the tile begins at a multiple of 128.
+ * The cost is one exclusive or with a constant, plus an offset that the load
+ * instruction adds.
  */
 ES_BOTH unsigned es_tile_move(unsigned at, int row, int chunk, int n_chunks)
 {
@@ -124,8 +126,9 @@ ES_BOTH unsigned es_tile_move(unsigned at, int row, int chunk, int n_chunks)
            (unsigned)(row * 16 * n_chunks + chunk / 8 * 128);
 }
 
-/** Return the row and the column of register 0 .. 3 in the sums (16,8) of
- *  m16n8k16. */
+/** es_tile_sum_row returns the row, and es_tile_sum_column the column, of the
+ *  sum in register i = 0 .. 3 of a lane, in the result (16,8) of the
+ *  instruction m16n8k16. */
 ES_BOTH int es_tile_sum_row(int lane, int i)
 {
     return lane / 4 + (i / 2) * 8;
@@ -136,26 +139,26 @@ ES_BOTH int es_tile_sum_column(int lane, int i)
 }
 
 /**
- * The row and chunk whose address a lane passes to ldmatrix x4, which loads
- * four 8 by 8 matrices: a left operand of 16 rows and 2 chunks, or two right
- * operands. Relative to the first row and chunk.
+ * Row and chunk, relative to the first row and chunk, whose address a lane
+ * passes to the instruction ldmatrix x4. The instruction loads four 8 by 8
+ * matrices: a left operand of 16 rows and 2 chunks, or two right operands.
  */
 typedef struct es_tile_spot {
     int row, chunk;
 } es_tile_spot;
 
-/** Returns the spot for a left operand of 16 rows and 2 chunks. Also for two
- *  right operands stored as in the tile and loaded with transposition: 16 rows
- *  and 2 chunks of 8 columns. */
+/** Returns the lane's spot for a left operand of 16 rows and 2 chunks. The spot
+ *  is also valid for two right operands of 16 rows and 8 columns (one chunk)
+ *  each, which are loaded with transposition. */
 ES_BOTH es_tile_spot es_tile_left_spot(int lane)
 {
     es_tile_spot spot = {lane % 16, lane / 16};
     return spot;
 }
 
-/** Returns the spot for two right operands that are stored transposed: the 16
- *  rows of the tile are 2 times 8 columns of the operand, and the 2 chunks are
- *  the operand's 16 rows. */
+/** Returns the lane's spot for two right operands that are stored transposed:
+ *  16 rows of the tile are twice 8 columns of the operands, and the 2 chunks
+ *  are the operands' 16 rows. */
 ES_BOTH es_tile_spot es_tile_right_spot(int lane)
 {
     es_tile_spot spot = {lane % 8 + lane / 16 * 8, lane / 8 % 2};

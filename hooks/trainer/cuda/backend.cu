@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A copy of weights (n) f32 in the precision of products. */
+/* Copy of n f32 weights of the model in the precision of products. */
 typedef struct kept {
     struct kept *next;
     const float *weights;
@@ -18,10 +18,11 @@ typedef struct kept {
 
 struct es_cuda_own {
     kept *copies;
-    char *viewed; /* host memory that `view` returns */
+    char *viewed; /* host memory that `view` returns, owned by the back-end */
     size_t viewed_bytes;
-    /* Sequences that have run once before their capture, so that the set-up of
-     * a first run is not captured; and the current sequence. */
+    /* has_run marks sequences that have run once. A sequence is captured only
+     * afterwards, so that the set-up of its first run is not captured.
+     * `sequence` is the current sequence. */
     bool has_run[ES_MAX_SEQUENCES];
     bool captures;
     int sequence;
@@ -160,9 +161,10 @@ static es_status fetched(es_backend *backend, const void **out, int place)
     return *out ? ES_OK : es_device_status(backend->device);
 }
 
-/* Copies to host memory that grows as needed and is lent to the caller. 16-bit
- * numbers are first loaded into the upper part of this memory, from where the
- * conversion to f32 reads each number before overwriting it. */
+/* Copies n activations to host memory as f32. The back-end owns this memory and
+ * enlarges it as needed; the caller may read it until the next call. 16-bit
+ * numbers are first loaded into the upper part of the memory; the conversion to
+ * f32 reads each of them before overwriting it. */
 template <class A>
 static const float *view(es_backend *backend, const es_mem *in, size_t n)
 {
@@ -189,7 +191,8 @@ static const float *view(es_backend *backend, const es_mem *in, size_t n)
 
 /* --- weights in the precision of products --------------------------------- */
 
-/* Returns the entry of the copy that contains the weights, or NULL. */
+/* Returns the copy of the array to which the address `weights` belongs, or
+ * NULL. */
 static const kept *find_kept(const es_backend *backend, const es_mem *weights)
 {
     const float *at = es_at<float>(weights);
@@ -199,8 +202,7 @@ static const kept *find_kept(const es_backend *backend, const es_mem *weights)
     return k;
 }
 
-/* Returns the place in the copy that corresponds to the first of the
- * weights. */
+/* Returns the address in the copy that corresponds to the address `weights`. */
 static char *copy_of(const kept *from, const es_mem *weights)
 {
     const size_t at = (size_t)(es_at<float>(weights) - from->weights);
@@ -244,7 +246,8 @@ static void refresh(es_backend *backend, const es_mem *weights, size_t n)
               es_at<float>(weights), n_packs, n);
 }
 
-/* Drops the copy of weights that begins at this address, if there is one. */
+/* Frees the copy of the weights that begin at this address. Does nothing if
+ * there is no copy. */
 static void forget(es_backend *backend, const es_mem *weights)
 {
     kept **link = &backend->own->copies;

@@ -1,8 +1,9 @@
-/* Reads and writes the file of chosen candidates. The first two lines name the
- * format, and the device and library; each further line is a key and a
- * candidate. The file is written completely under another name and then
- * renamed, so that readers see either the old or the new file. A file with an
- * error is ignored as a whole. */
+/* Reads and writes the file of chosen candidates. The first line of the file
+ * names the format, and the second line the device and the library. Each
+ * further line consists of a product's key and the number of its candidate. The
+ * file is written completely under another name and then renamed, so that
+ * readers see either the old or the new file. If any line is malformed, the
+ * complete file is ignored. */
 #include "hooks/trainer/cuda/choices.h"
 
 #include <ctype.h>
@@ -44,7 +45,8 @@ static bool join(char *out, size_t size, const char *format, ...)
     return n >= 0 && (size_t)n < size;
 }
 
-/* Replaces characters that are unsuitable in a file name. */
+/* Replaces all characters except letters, digits and dots by '-', so that the
+ * string can be part of a file name. */
 static void tame(char *name)
 {
     for (; *name; name++)
@@ -59,8 +61,9 @@ static bool make_folder(const char *path)
            (stat(path, &s) == 0 && S_ISDIR(s.st_mode));
 }
 
-/* Finds the cache folder and the path of the file. Returns false if there is no
- * cache folder. */
+/* Creates the cache folder if it is missing, and writes the path of the file
+ * for the device and library that `of` names. Returns false if the folder
+ * cannot be created or is not known. */
 static bool find_path(char *path, const char *of)
 {
     char folder[MAX_PATH], name[MAX_LINE];
@@ -104,7 +107,7 @@ static bool add(es_choices *choices, const char *key, int candidate)
 }
 
 /* Reads a key and a candidate from a line. Returns false if the line is
- * malformed. */
+ * malformed or repeats a key. */
 static bool read_choice(es_choices *choices, char *line)
 {
     const size_t n = strspn(line, "0123456789 ");
@@ -117,8 +120,9 @@ static bool read_choice(es_choices *choices, char *line)
            add(choices, line, end[1] - '0');
 }
 
-/* Reads a line and removes its newline. Returns 1; 0 at the end of the file; or
- * -1 if the line is empty, lacks a newline, or cannot be read. */
+/* Reads a line and removes its newline. Returns 1 after a line and 0 at the end
+ * of the file. Returns -1 if the line is empty, lacks a newline or cannot be
+ * read. */
 static int read_line(char *line, FILE *file)
 {
     if (!fgets(line, MAX_LINE, file))
@@ -130,7 +134,8 @@ static int read_line(char *line, FILE *file)
     return 1;
 }
 
-/* Returns the number of the first malformed line, or 0. */
+/* Reads the complete file. Returns the number of the first malformed line, or 0
+ * if all lines are well-formed. */
 static int read_file(es_choices *choices, FILE *file)
 {
     const char *const first[] = {TITLE, choices->of};
@@ -145,7 +150,8 @@ static int read_file(es_choices *choices, FILE *file)
     return found == 0 ? 0 : n;
 }
 
-/* Returns true if the file exists and is well-formed. */
+/* Returns true if the file exists and all its lines are well-formed. Writes a
+ * warning to `note` if the file exists but cannot be used. */
 static bool read_all(es_choices *choices, char *note, size_t size)
 {
     struct stat s;
@@ -171,7 +177,7 @@ static bool read_all(es_choices *choices, char *note, size_t size)
 
 /* --- writing -------------------------------------------------------------- */
 
-/* Returns true if the whole file has been written. */
+/* Returns true if all lines have been written to the file. */
 static bool write_file(const es_choices *choices, FILE *file)
 {
     fprintf(file, "%s\n%s\n", TITLE, choices->of);
@@ -259,5 +265,6 @@ void es_choices_add(es_choices *choices, const char *key, int candidate)
     if (found)
         found->candidate = candidate;
     if (found || add(choices, key, candidate))
-        (void)write_all(choices); /* if this fails, the next run times again */
+        (void)write_all(choices); /* if writing fails, the next run times the
+                                   * product again */
 }

@@ -1,8 +1,9 @@
 /**
- * Stores in a file which of cuBLASLt's candidates is fastest for each product,
- * so that the next run computes the same bits. The file belongs to one device
- * and one version of the library. It contains the candidates' numbers only, and
- * nothing from it is passed to the library.
+ * Stores in a file which of cuBLASLt's candidates (proposed algorithms) is
+ * fastest for each product, so that the next run uses the same candidates and
+ * computes the same bits. A file belongs to one device and one version of the
+ * library. Only the numbers of candidates are stored, and no data from the file
+ * are passed to the library.
  */
 #ifndef ES_CUDA_CHOICES_H
 #define ES_CUDA_CHOICES_H
@@ -19,25 +20,26 @@ enum { ES_CHOICE_KEY = 160 };
 typedef struct es_choices es_choices;
 
 /**
- * Reads the choices for the device and library that the string `of` names.
- * ENTROPY_TRAIN_TUNING names the file, or is "off"; by default the file is in
- * the folder entropy-train of XDG_CACHE_HOME or ~/.cache.
+ * Reads the choices for the device and library that the string `of` names. The
+ * environment variable ENTROPY_TRAIN_TUNING contains the path of the file, or
+ * "off". By default the file is in the folder entropy-train, which is in
+ * XDG_CACHE_HOME or ~/.cache.
  *
- *   note  (size) written: one line about a file that cannot be read or written,
- *         or ""
+ *   note  (size) written: a one-line warning if the file cannot be read or
+ *         written, otherwise ""
  *
- * Returns NULL if products are not to be timed, because timing is off, its
- * results could not be stored, or memory is short.
+ * Returns NULL if products must not be timed: the variable is "off", the
+ * results could not be stored, or there is not enough memory.
  */
 es_choices *es_choices_open(const char *of, char *note, size_t size);
-void es_choices_close(es_choices *choices); /* NULL is accepted */
+void es_choices_close(es_choices *choices); /* `choices` may be NULL */
 
-/** Returns the number of the candidate chosen for a key; -1 if none has been
- *  chosen. */
+/** Returns the number of the candidate that has been chosen for `key`, or -1 if
+ *  none has been chosen. */
 int es_choices_find(const es_choices *choices, const char *key);
 
-/** Stores a choice in memory and in the file. Replaces an earlier choice for
- *  the same key. */
+/** Stores the choice for `key` in memory and in the file. Replaces an earlier
+ *  choice for the same key. */
 void es_choices_add(es_choices *choices, const char *key, int candidate);
 
 #endif

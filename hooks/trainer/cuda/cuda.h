@@ -1,6 +1,6 @@
 /**
- * Declarations shared by the files of the CUDA back-end, which are written as C
- * with kernels in C++17.
+ * Declarations shared by the files of the CUDA back-end. These files are
+ * written in C style; only kernels use templates and other features of C++17.
  *
  * Every .cu file of this folder is compiled twice: by nvcc for the device, and
  * by the host's compiler with tests/emulation/, which runs a block's threads
@@ -10,14 +10,15 @@
  * depend on these differences.
  *
  * `A` is the type of an activation: float, es_bf16 or es_fp16. Operations on
- * activations are templates with parameter A. All arithmetic is f32 or better
- * for every A.
+ * activations are templates with the parameter A. For every A, arithmetic is in
+ * f32 or f64.
  */
 #ifndef ES_CUDA_H
 #define ES_CUDA_H
 
-/* ops.h declares es_backend without members; in this folder the structure has
- * another name. */
+/* ops.h declares es_backend as an incomplete type. In this folder, the
+ * structure has another name, so that each back-end can define its own
+ * structure. */
 #define es_backend es_cuda_backend
 extern "C" {
 #include "hooks/trainer/model/ops.h"
@@ -28,17 +29,17 @@ extern "C" {
 struct es_cuda_backend {
     es_device *device;
     es_precision precision;
-    /* Working memory of operations, whose size `prepare` determines. An
-     * operation uses it from its beginning, and only until its kernels have
-     * finished. */
+    /* Scratch memory of operations; `prepare` determines its size. Each
+     * operation uses the memory from the beginning, and only until the
+     * operation's kernels have finished. */
     es_mem *scratch;
     size_t scratch_bytes;
-    /* state private to backend.cu: copies of weights, host buffers */
+    /* copies of weights and host buffers, only used in backend.cu */
     struct es_cuda_own *own;
     struct es_cuda_ranks *ranks; /* see nccl.h; NULL without other ranks */
 };
 
-/** Casts device memory to the type of its contents. */
+/** Returns device memory as a pointer to its contents of type A. */
 template <class A>
 static inline A *es_at(es_mem *memory)
 {
@@ -50,25 +51,26 @@ static inline const A *es_at(const es_mem *memory)
     return (const A *)(const void *)memory;
 }
 
-/** Returns the copy of weights in the precision of products; or `weights`
- *  itself in fp32 and tf32, or if there is no copy. Sets *is_copy to true for a
- *  copy. In backend.cu. */
+/** Returns the copy of `weights` in the precision of products, and sets
+ *  *is_copy to true. If there is no copy, as in fp32 and tf32, returns
+ *  `weights` and sets *is_copy to false. In backend.cu. */
 const es_mem *es_cuda_weights(const es_backend *backend, const es_mem *weights,
                               bool *is_copy);
 
-/** Return the bytes of scratch that operations up to these sizes need. Each
- *  file that uses scratch has such a function, and `prepare` reserves the
- *  largest result. */
+/** Return the size of the scratch memory in bytes that operations with these
+ *  largest sizes need. Each file that uses scratch memory has such a function;
+ *  `prepare` reserves the largest result. */
 size_t es_cuda_attention_scratch(const es_extents *largest);
 size_t es_cuda_linear_scratch(const es_extents *largest);
 size_t es_cuda_normed_scratch(const es_extents *largest);
-/* covers all files of row operations and sums */
+/* the size for all files of row operations and sums */
 size_t es_cuda_rows_scratch(const es_extents *largest);
 size_t es_cuda_embed_scratch(const es_extents *largest);
-size_t es_cuda_peaks_scratch(void); /* does not depend on sizes */
+size_t es_cuda_peaks_scratch(void); /* the size is constant */
 
-/** Add the operations of each file, which ops.h describes, to a table. The
- *  first functions add operations on activations of type A. */
+/** Add the operations that a file implements, which ops.h describes, to a
+ *  table. Functions with the parameter A add operations on activations of type
+ *  A. */
 template <class A>
 void es_cuda_linear_ops(es_ops *ops);
 template <class A>

@@ -1,5 +1,5 @@
-/* Uses the device through the CUDA runtime: one stream, page-locked buffers for
- * copies, and captured graphs. */
+/* Implements device.h with the CUDA runtime. Uses a single stream, page-locked
+ * buffers for copies, and captured graphs. */
 #include "hooks/trainer/cuda/device.h"
 
 #include <stdio.h>
@@ -8,17 +8,17 @@
 
 enum {
     N_STAGES = 2,
-    N_PLACES = 2, /* number of places of es_device_fetch */
+    N_PLACES = 2, /* number of values of es_device_fetch's parameter `place` */
     STAGE_BYTES = 4 << 20,
     MAX_SEQUENCES = 64,
-    FREE_SHARED = 48 << 10, /* bytes of shared memory that a kernel may use
-                             * without a request */
+    FREE_SHARED = 48 << 10, /* bytes of shared memory that any kernel may
+                             * use; a kernel must request more */
     OLDEST = 8,             /* minimum compute capability (major number) */
-    OVERLAPPING = 9         /* major number of the first with griddepcontrol */
+    OVERLAPPING = 9         /* minimum major number for overlapping kernels */
 };
 
-/* A page-locked buffer. The event `done` marks the end of the last copy from
- * this buffer to the device. */
+/* A page-locked buffer, and an event that occurs when the last copy from or to
+ * the buffer is complete. */
 typedef struct stage {
     char *memory;
     cudaEvent_t done;
@@ -33,8 +33,9 @@ struct es_device {
     size_t place_bytes[N_PLACES];
     cudaGraphExec_t graphs[MAX_SEQUENCES];
     bool captures;
-    bool overlaps;     /* kernels may overlap (es_begin_kernel) */
-    bool after_kernel; /* the stream ends with one of these kernels */
+    bool overlaps;     /* true if kernels may overlap; see es_begin_kernel */
+    bool after_kernel; /* true if a kernel of this program was the last
+                        * operation in the stream */
     bool in_trouble;
     char trouble[256];
     es_gemm_plans *plans;
@@ -95,14 +96,14 @@ static es_status no_device(void)
     return es_fail(ES_EIO, "CUDA: no device: give --backend cpu");
 }
 
-/* Returns the first driver branch that supports programs built with this CUDA
- * version, according to CUDA's release notes. */
+/* Returns the oldest driver branch that supports programs built with this
+ * version of CUDA, according to the release notes of CUDA. */
 static int driver_for(int runtime)
 {
     return runtime >= 13000 ? 580 : 525;
 }
 
-/* Counts the devices. Without devices, the error states the reason. */
+/* Counts the devices. If there is no device, the error states the reason. */
 static es_status count_devices(int *n)
 {
     int driver = 0, runtime = 0;
@@ -139,8 +140,8 @@ static void keep_facts(es_device_facts *facts, const cudaDeviceProp *p)
     facts->minor = p->minor;
 }
 
-/* Selects the first device that is recent enough and not reserved by another
- * process. If there is no such device, the error states the reason. */
+/* Selects the first device that is recent enough and that no other process has
+ * reserved. If there is none, the error states the reason. */
 static es_status choose_device(es_device_facts *facts)
 {
     cudaDeviceProp p = {};
@@ -174,7 +175,7 @@ static es_status choose_device(es_device_facts *facts)
                    p.name, p.major, p.minor, OLDEST);
 }
 
-/* Creates the stream and the buffers. */
+/* Creates the stream and the page-locked buffers. */
 static cudaError_t set_up(es_device *device)
 {
     cudaError_t code =
@@ -224,7 +225,8 @@ void es_device_close(es_device *device)
 {
     if (!device)
         return;
-    /* failures to free memory are ignored, since the device is closing */
+    /* errors while freeing resources are ignored, since the device is
+     * closing */
     es_gemm_plans_free(device->plans);
     for (int i = 0; i < MAX_SEQUENCES; i++)
         if (device->graphs[i])
@@ -266,7 +268,8 @@ es_status es_device_reserve(es_device *device, void **out, size_t bytes)
     if (code != cudaErrorMemoryAllocation)
         return es_fail(ES_EIO, "CUDA: %s: %s", device->facts.name,
                        cudaGetErrorString(code));
-    (void)cudaGetLastError(); /* clears an error that is not permanent */
+    (void)cudaGetLastError(); /* resets the runtime's error, so that later
+                               * calls do not report it */
     (void)cudaMemGetInfo(&left, &all);
     return es_fail(ES_ENOMEM,
                    "CUDA: %s is out of memory: %zu MiB wanted, %zu of %zu MiB "
@@ -276,7 +279,7 @@ es_status es_device_reserve(es_device *device, void **out, size_t bytes)
 
 void es_device_release(es_device *device, void *memory)
 {
-    /* Memory can still be freed after an error that is not permanent. */
+    /* This call succeeds even after other calls have run out of memory. */
     const cudaError_t code = memory ? cudaFree(memory) : cudaSuccess;
     es_device_check(device, "freeing memory", code);
 }
@@ -289,7 +292,7 @@ void es_device_zero(es_device *device, void *out, size_t bytes)
             cudaMemsetAsync(out, 0, bytes, es_device_stream(device)));
 }
 
-/* Returns a buffer without pending copies, or NULL after a failure. */
+/* Returns a buffer without pending copies, or NULL after an error. */
 static stage *free_stage(es_device *device)
 {
     stage *s = &device->stages[device->next_stage];
@@ -324,7 +327,7 @@ void es_device_store(es_device *device, void *out, const void *in, size_t bytes)
     }
 }
 
-/* Copies from the device a piece that fits in a buffer. */
+/* Copies n bytes from the device to host memory; n is at most STAGE_BYTES. */
 static bool load_piece(es_device *device, char *to, const char *from, size_t n)
 {
     stage *s = free_stage(device);
@@ -353,8 +356,8 @@ void es_device_load(es_device *device, void *out, const void *in, size_t bytes)
     }
 }
 
-/* Makes the place's buffer hold at least `bytes` bytes. Returns false after a
- * failure. */
+/* Enlarges the buffer of `place` to at least `bytes` bytes. Returns false after
+ * an error. */
 static bool grow_place(es_device *device, int place, size_t bytes)
 {
     stage *s = &device->places[place];
@@ -430,8 +433,8 @@ void es_device_capture(es_device *device)
 {
     if (device->in_trouble)
         return;
-    /* Relaxed mode permits other calls of the runtime, because a kernel may
-     * still have to be loaded. */
+    /* The relaxed mode permits other calls of the CUDA runtime during the
+     * capture. These are necessary if a kernel has not been loaded yet. */
     device->captures =
         es_device_check(device, "capturing",
                         cudaStreamBeginCapture(es_device_stream(device),
@@ -444,7 +447,8 @@ void es_device_capture_end(es_device *device, int sequence)
     if (!device->captures)
         return;
     device->captures = false;
-    /* The stream must leave capture mode even after a failure. */
+    /* This call is made even after an error, because the stream must leave
+     * capture mode. */
     cudaError_t code = cudaStreamEndCapture(es_device_stream(device), &graph);
     cudaGraphExec_t *kept = &device->graphs[sequence];
     if (code == cudaSuccess && *kept)

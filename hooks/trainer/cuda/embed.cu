@@ -1,6 +1,6 @@
-/* Implements the embeddings. In the backward pass several rows may belong to
- * the same token. Rows are therefore sorted by token first, so that every sum
- * has a fixed order. */
+/* Implements the embeddings. In the backward pass, the gradients of all rows
+ * with the same token are added. The rows are therefore sorted by token first,
+ * so that the order of every sum is fixed. */
 #include "hooks/trainer/cuda/reduce.h"
 
 typedef struct embedding {
@@ -53,8 +53,8 @@ static void embed(es_backend *backend, es_mem *x, const es_mem *tokens,
 
 /* --- the order of the tokens ---------------------------------------------- */
 
-/* Sorts a tile of keys in place by bitonic sort: compares and exchanges pairs
- * for each length of sorted runs and each distance of pairs. */
+/* Sorts a tile of keys in place by bitonic sort. Each thread compares and
+ * exchanges one pair of keys for each run length and each distance. */
 static __device__ void sort_tile(uint64_t *keys)
 {
     const int i = (int)threadIdx.x;
@@ -110,8 +110,8 @@ typedef struct token_sums {
     int n_rows, width;
 } token_sums;
 
-/* Writes the sum of one token: to dwte if the token's run begins in this chunk,
- * otherwise to the carries. */
+/* Ends the sum of one token. If the token's run of rows began in an earlier
+ * chunk, writes the sum to the carries; otherwise adds the sum to dwte. */
 template <int W>
 static __device__ void flush_sum(const token_sums *s, int begin, int chunk,
                                  size_t j, float (&sum)[W])
@@ -129,8 +129,8 @@ static __device__ void flush_sum(const token_sums *s, int begin, int chunk,
         sum[c] = 0;
 }
 
-/* Sums the columns that belong to the calling thread over the rows of the
- * chunk; four rows are read at the same time. */
+/* Sums W columns of dx, from column j on, over the rows of a chunk. Reads four
+ * rows at a time. */
 template <class A, int W>
 static __device__ void sum_chunk(const token_sums *s, const A *dx, int chunk,
                                  size_t j)
@@ -174,8 +174,8 @@ static __global__ void sum_chunks_kernel(token_sums s, const A *dx)
         sum_chunk<A, W>(&s, dx, (int)blockIdx.x, j);
 }
 
-/* Completes runs that are longer than a chunk: the block of a run's first chunk
- * adds the carries of the run's later chunks. */
+/* Completes the sums of runs that are longer than a chunk: the block of the
+ * chunk in which a run begins adds the carries of the later chunks. */
 template <int W>
 static __global__ void add_carries_kernel(token_sums s)
 {
@@ -201,7 +201,8 @@ static __global__ void add_carries_kernel(token_sums s)
     }
 }
 
-/* Sums the gradients of the block's position over the sequences. */
+/* Sums the gradients of one position over all sequences. Each block processes
+ * one position. */
 template <class A, int W>
 static __global__ void sum_places_kernel(float *dwpe, const A *dx, int n_batch,
                                          int n_ctx, int width)
@@ -222,7 +223,8 @@ static __global__ void sum_places_kernel(float *dwpe, const A *dx, int n_batch,
     }
 }
 
-/* Layout of the scratch: sorted tiles, the order of rows, the carries. */
+/* Layout of the scratch memory: sorted tiles, the order of the rows, and the
+ * carries (sums of later chunks). */
 typedef struct sort_layout {
     size_t n_tiles, n_chunks, order_at, carries_at, bytes;
 } sort_layout;
@@ -243,7 +245,8 @@ size_t es_cuda_embed_scratch(const es_extents *largest)
     return lay_out((size_t)largest->n_rows, (size_t)largest->width).bytes;
 }
 
-/* Sums all chunks, adds the carries, and sums the gradients of positions. */
+/* Computes the sums of all chunks, adds the carries, and sums the gradients of
+ * positions. */
 template <class A, int W>
 static void sum_rows(es_backend *backend, float *dwpe, const A *dx,
                      const token_sums *s, unsigned n_chunks, int n_ctx)

@@ -1,7 +1,8 @@
-/* Computes matrix products with cuBLASLt. cuBLASLt expects column order, in
- * which a row-major matrix is its transpose: d^T = b^T a^T, so a and b are
- * swapped. The first three candidates for each product are timed once, and the
- * choice is stored (choices.h). */
+/* Computes matrix products with cuBLASLt. cuBLASLt expects matrices stored by
+ * columns; in this layout a row-major matrix is its transpose. Because d^T =
+ * b^T a^T, the operands a and b are swapped. cuBLASLt proposes several
+ * algorithms (candidates) for a product. The first three candidates are timed
+ * once, and the choice is stored in a file (choices.h). */
 #include "hooks/trainer/cuda/choices.h"
 #include "hooks/trainer/cuda/gemm.h"
 
@@ -17,18 +18,19 @@ enum {
     N_REPETITIONS = 5 /* timed runs of each candidate, after one untimed run */
 };
 
-/* A later candidate is chosen if it takes less than this fraction of the best
- * time so far. */
+/* A later candidate is chosen if its time is less than this fraction of the
+ * best time so far. */
 static const float faster = 0.98f;
 
-/* Key of a plan: the properties of a product. Of pointers it contains only the
- * alignment, 0 if the pointer is NULL. */
+/* Properties of a product, by which its plan is found. For each pointer, the
+ * key contains only the alignment in bytes, or 0 if the pointer is NULL. */
 typedef struct shape {
     int m, n, k, lda, ldb, ldd;
     es_gemm_type type;
     es_gemm_epilogue epilogue;
     unsigned char wide, a_transposed, b_transposed, adds, in_place;
-    unsigned char requested; /* 1 if fusion is requested from cuBLASLt */
+    unsigned char requested; /* 1 if cuBLASLt is asked to fuse the bias or
+                              * epilogue */
     unsigned align_a, align_b, align_c, align_d, align_bias, align_aux;
 } shape;
 
@@ -37,20 +39,21 @@ typedef struct plan {
     shape key;
     bool can_run;
     cublasLtMatmulDesc_t how;
-    cublasLtMatrixLayout_t a, b, d; /* cuBLASLt swaps a and b */
+    cublasLtMatrixLayout_t a, b, d; /* layouts of cuBLASLt's operands, which
+                                     * are our b and a */
     cublasLtMatmulAlgo_t candidates[ES_MAX_CANDIDATES];
     int n_candidates;
     int chosen;
-    bool is_chosen; /* false if no candidate has been timed */
+    bool is_chosen; /* true if the chosen candidate is final */
 } plan;
 
 struct es_gemm_plans {
     cublasLtHandle_t handle;
     void *workspace;
     cudaEvent_t begin, end;
-    es_choices *choices; /* NULL if products are not timed */
+    es_choices *choices; /* NULL if products must not be timed */
     char note[512];
-    FILE *listing; /* NULL if products are not listed */
+    FILE *listing; /* file of plans; NULL if products are not listed */
     plan *first;
 };
 
@@ -78,15 +81,16 @@ static void free_plan(plan *old)
     free(old);
 }
 
-/* Returns true if the product can also be computed in two steps: the plain
- * product, then a separate pass for the operation on the sum. */
+/* Returns true if the product has a bias or an epilogue. The product can then
+ * also be computed in two steps: the plain product, and a separate pass that
+ * applies the bias and the epilogue. */
 static bool is_dispensable(const shape *s)
 {
     return s->align_bias || s->epilogue != ES_GEMM_PLAIN;
 }
 
-/* Returns a text that states whether the operation on the sum is fused into the
- * product, or why not. */
+/* Returns a string which states whether the product is fused with its bias and
+ * epilogue, and if not, why. */
 static const char *outcome_of(const plan *p)
 {
     if (p->can_run)
@@ -96,7 +100,7 @@ static const char *outcome_of(const plan *p)
                               : "not fused, refused";
 }
 
-/* Writes a line for each plan to the listing, and closes the listing. */
+/* Writes one line for each plan to the listing, and closes the listing. */
 static void list_plans(es_gemm_plans *plans)
 {
     static const char *const types[] = {"fp32", "tf32", "bf16", "fp16"};
@@ -155,7 +159,7 @@ static void open_listing(es_gemm_plans *plans)
                  "%s: cannot be written: products are not listed", path);
 }
 
-/* Returns the device's plans, which are created at the first product; NULL
+/* Returns the device's plans and creates them if there are none. Returns NULL
  * after trouble. */
 static es_gemm_plans *plans_of(es_device *device)
 {
@@ -194,10 +198,11 @@ static unsigned alignment_of(const void *memory)
     return (unsigned)(address & (~address + 1));
 }
 
-/* Returns true if fusion is requested. Activations are fused only on compute
- * capability 9.x, where product and activation are a single kernel. On 8.x and
- * 12.x users report fused kernels that are slower than a product followed by a
- * pass (llm.c, pull requests 338, 591, 653; sglang, 34350). */
+/* Returns true if cuBLASLt is asked to fuse the product with its bias and
+ * epilogue. An activation is fused only on compute capability 9.x, where
+ * cuBLASLt has a single kernel for product and activation. On 8.x and 12.x,
+ * users report that fused kernels are slower than a product followed by a
+ * separate pass (llm.c, pull requests 338, 591, 653; sglang, 34350). */
 static bool is_requested(const es_device *device, const es_gemm *p)
 {
     return es_gemm_is_offered(p) && (p->epilogue == ES_GEMM_PLAIN ||
@@ -207,7 +212,8 @@ static bool is_requested(const es_device *device, const es_gemm *p)
 static shape shape_of(const es_device *device, const es_gemm *p)
 {
     shape s;
-    memset(&s, 0, sizeof s); /* no padding: keys are compared as bytes */
+    memset(&s, 0, sizeof s); /* keys are compared as bytes, so unused bytes
+                              * must be 0 */
     bool adds = p->c && p->beta != 0;
     s.m = p->m;
     s.n = p->n;
@@ -244,8 +250,8 @@ static cudaDataType_t output_type(const shape *s)
     return s->wide ? CUDA_R_32F : input_type(s);
 }
 
-/* Describes a matrix to cuBLASLt. A matrix (rows,columns) in C order, or stored
- * transposed, is a matrix (columns,rows) in cuBLASLt's order. */
+/* Describes a matrix to cuBLASLt. A row-major matrix (rows,columns), possibly
+ * stored transposed, is a matrix (columns,rows) in cuBLASLt's layout. */
 static cublasStatus_t lay_out(cublasLtMatrixLayout_t *out, cudaDataType_t type,
                               int rows, int columns, bool transposed,
                               int stride)
@@ -283,13 +289,14 @@ static cublasStatus_t point(plan *p, const es_gemm *product)
     return status;
 }
 
-/* Describes the operation on the sum. The caller sets the pointers, which
- * differ between products of the same shape. */
+/* Describes the epilogue and the bias. The pointers differ between products
+ * with the same key, so the caller sets them later. */
 static cublasStatus_t describe_epilogue(plan *p)
 {
     const shape *s = &p->key;
     const cudaDataType_t type = output_type(s);
-    const int64_t stride = s->ldd; /* distance between two rows in elements */
+    const int64_t stride = s->ldd; /* distance between two rows of aux in
+                                    * elements */
     cublasStatus_t status =
         set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(s));
     if (!status && s->align_bias)
@@ -301,7 +308,7 @@ static cublasStatus_t describe_epilogue(plan *p)
     return status;
 }
 
-/* Describes the product to cuBLASLt, whose first matrix is b. */
+/* Describes the product to cuBLASLt, whose first operand is our b. */
 static cublasStatus_t describe(plan *p)
 {
     const shape *s = &p->key;
@@ -325,8 +332,8 @@ static cublasStatus_t describe(plan *p)
     return status;
 }
 
-/* Tells cuBLASLt which alignments an algorithm may assume. Excludes algorithms
- * that add parts of a sum in 16 bits, which could happen with a 16-bit d. */
+/* Tells cuBLASLt the alignments on which an algorithm may rely. If d is a
+ * 16-bit type, excludes algorithms that add parts of a sum in 16 bits. */
 static cublasStatus_t prefer(cublasLtMatmulPreference_t preference,
                              const shape *s)
 {
@@ -357,8 +364,8 @@ static cublasStatus_t prefer(cublasLtMatmulPreference_t preference,
     return status;
 }
 
-/* Returns true if cuBLASLt reports that it does not support the product and has
- * done nothing. */
+/* Returns true if the status means that cuBLASLt does not support the product
+ * and has computed nothing. */
 static bool is_refusal(cublasStatus_t status)
 {
     return status == CUBLAS_STATUS_NOT_SUPPORTED ||
@@ -366,7 +373,7 @@ static bool is_refusal(cublasStatus_t status)
            status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-/* Writes the shape as a key for the file of choices. */
+/* Writes the properties of a product as a key for the file of choices. */
 static void write_key(char key[ES_CHOICE_KEY], const shape *s)
 {
     snprintf(key, ES_CHOICE_KEY,
@@ -377,8 +384,8 @@ static void write_key(char key[ES_CHOICE_KEY], const shape *s)
              s->align_aux);
 }
 
-/* Uses the stored choice for this shape, if cuBLASLt proposes enough
- * candidates. */
+/* Selects the candidate that is stored for this product. If none is stored, or
+ * cuBLASLt now proposes fewer candidates, selects the first candidate. */
 static void find_choice(const es_gemm_plans *plans, plan *p)
 {
     char key[ES_CHOICE_KEY];
@@ -388,7 +395,8 @@ static void find_choice(const es_gemm_plans *plans, plan *p)
     p->is_chosen = p->chosen == found || !plans->choices || p->n_candidates < 2;
 }
 
-/* Requests candidates from cuBLASLt; p->can_run is true if there are any. */
+/* Requests candidates from cuBLASLt. Sets p->can_run to true if there are
+ * any. */
 static cublasStatus_t choose(const es_gemm_plans *plans, plan *p)
 {
     cublasLtMatmulPreference_t preference = NULL;
@@ -413,7 +421,8 @@ static cublasStatus_t choose(const es_gemm_plans *plans, plan *p)
     return status;
 }
 
-/* Returns the plan for products of this shape, or NULL after trouble. */
+/* Returns the plan for the product and creates it if there is none. Returns
+ * NULL after trouble. */
 static plan *find_plan(es_device *device, es_gemm_plans *plans,
                        const es_gemm *product)
 {
@@ -430,8 +439,8 @@ static plan *find_plan(es_device *device, es_gemm_plans *plans,
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     if (s.requested)
         (status = describe(added)) ||
-            (status = point(added, product)) || /* for the alignments */
-            (status = choose(plans, added));
+            /* cuBLASLt checks the alignment of these pointers */
+            (status = point(added, product)) || (status = choose(plans, added));
     if (!check(device, status)) {
         free_plan(added);
         return NULL;
@@ -443,8 +452,8 @@ static plan *find_plan(es_device *device, es_gemm_plans *plans,
 
 /* --- products ------------------------------------------------------------- */
 
-/* Computes the product with a candidate. Writes the result to d instead of
- * product->d. */
+/* Computes the product with one of its candidates. Writes the result to d
+ * instead of product->d. */
 static cublasStatus_t multiply(es_device *device, const es_gemm_plans *plans,
                                const plan *p, const es_gemm *product, void *d,
                                int candidate)
@@ -457,8 +466,8 @@ static cublasStatus_t multiply(es_device *device, const es_gemm_plans *plans,
                           WORKSPACE_BYTES, es_device_stream(device));
 }
 
-/* Returns the milliseconds of N_REPETITIONS runs. Sets *refused if the
- * candidate does not run; there is no time then. */
+/* Returns the total time of N_REPETITIONS runs of a candidate in milliseconds.
+ * Sets *refused to true and returns 0 if the candidate cannot run. */
 static float time_of(es_device *device, const es_gemm_plans *plans,
                      const plan *p, const es_gemm *product, void *d,
                      int candidate, bool *refused)
@@ -482,8 +491,9 @@ static float time_of(es_device *device, const es_gemm_plans *plans,
     return took;
 }
 
-/* Times the first candidates and chooses the fastest. A product in place would
- * change its own input, so the timed products write to separate memory. */
+/* Times the first N_TIMED candidates and chooses the fastest. If the product is
+ * computed in place, each run would change the next run's input, so the runs
+ * write to other memory. */
 static void time_candidates(es_device *device, const es_gemm_plans *plans,
                             plan *p, const es_gemm *product)
 {
@@ -492,11 +502,13 @@ static void time_candidates(es_device *device, const es_gemm_plans *plans,
     void *apart = NULL;
     float best = 0;
     int chosen = -1;
-    p->is_chosen = true; /* products are timed only once, whatever the result */
+    p->is_chosen = true; /* set first, because a product is timed only once,
+                          * even if timing fails */
     const cudaError_t code =
         p->key.in_place ? cudaMalloc(&apart, bytes) : cudaSuccess;
     if (code != cudaSuccess) {
-        (void)cudaGetLastError(); /* clears an error that is not permanent */
+        (void)cudaGetLastError(); /* resets the runtime's error, so that
+                                   * later calls do not report it */
         return;
     }
     for (int i = 0; i < p->n_candidates && i < N_TIMED; i++) {
@@ -516,7 +528,8 @@ static void time_candidates(es_device *device, const es_gemm_plans *plans,
     es_choices_add(plans->choices, key, chosen);
 }
 
-/* Computes the product. Returns false if cuBLASLt refuses it. */
+/* Computes the product. Returns false if cuBLASLt does not support the fusion
+ * with bias or epilogue. */
 static bool run(es_device *device, const es_gemm_plans *plans, plan *p,
                 const es_gemm *product)
 {

@@ -1,6 +1,7 @@
 /**
- * Matrix products in C order. gemm.cu implements them with cuBLASLt,
- * tests/emulation/gemm_host.cc with plain loops that round like the device.
+ * Declares products of row-major matrices. gemm.cu implements the products with
+ * cuBLASLt; tests/emulation/gemm_host.cc implements them with plain loops that
+ * round as the device does.
  */
 #ifndef ES_CUDA_GEMM_H
 #define ES_CUDA_GEMM_H
@@ -17,11 +18,12 @@ typedef enum es_gemm_type {
 } es_gemm_type;
 
 /**
- * The operation on the sum before rounding. GELU has the tanh form, of the sum
- * or of the sum as stored in aux. Its tanh may have an error of 2^-11, which
- * causes an error of 2^-12 of the operand in gelu and of 2^-8 in gelu'. Its
- * cubes may overflow: for -infinity gelu is 0, -infinity or NaN, and gelu' of
- * numbers beyond 1e12 may be NaN.
+ * Operation that is applied to the sum of products before rounding. GELU is the
+ * tanh form of GELU. Its argument is the sum for ES_GEMM_GELU, and the stored
+ * sum in aux for ES_GEMM_DGELU. The device's tanh may have an error of 2^-11,
+ * which causes an error of up to 2^-12 of the argument in gelu and of 2^-8 in
+ * gelu'. Powers of the argument may overflow: gelu(-infinity) may be 0,
+ * -infinity or NaN, and gelu' may be NaN beyond 1e12.
  */
 typedef enum es_gemm_epilogue {
     ES_GEMM_PLAIN, /* d = sum */
@@ -30,16 +32,19 @@ typedef enum es_gemm_epilogue {
 } es_gemm_epilogue;
 
 /**
- * d (m,n) = epilogue(a (m,k) b (k,n) + beta c + bias); sums in f32 and, for
- * ES_GEMM_F32, exact products.
+ * A product d (m,n) = epilogue(a (m,k) b (k,n) + beta c + bias). Sums are in
+ * f32; for ES_GEMM_F32, the products are exact.
  *
- *   type          type of a and b (TF32: f32, rounded when read)
- *   wide          d and c are f32 for every type of a and b
- *   a_transposed  a is stored as (k,m); with b_transposed, b as (n,k)
- *   lda, ldb, ldd distance between stored rows in elements; ldd also applies to
- * c and aux c             may be d; NULL or beta 0: not read bias          (n)
- * of d's type, aligned to 16 bytes, or NULL aux           (m,n) of d's type:
- * written by GELU, read by DGELU
+ *   type          type of a and b; with TF32 the operands are f32 and are
+ *                 rounded when they are read
+ *   wide          true if d and c are f32 for every type of a and b
+ *   a_transposed  true if a is stored as (k,m)
+ *   b_transposed  true if b is stored as (n,k)
+ *   lda, ldb, ldd distance between stored rows in elements; ldd also applies
+ *                 to c and aux
+ *   c             may be d; not read if c is NULL or beta is 0
+ *   bias          (n) of d's type, aligned to 16 bytes; or NULL
+ *   aux           (m,n) of d's type; written by GELU, read by DGELU
  */
 typedef struct es_gemm {
     int m, n, k;
@@ -55,10 +60,11 @@ typedef struct es_gemm {
     void *aux;
 } es_gemm;
 
-/** Returns true if the back-end may request that a product of this kind is
- *  fused with its bias and epilogue. An epilogue requires d in bf16 or fp16,
- *  rows of a multiple of 8 elements, aux aligned to 16 bytes, and no c; DGELU
- *  also excludes a bias. */
+/** Returns true if the back-end may ask cuBLASLt to fuse a product of this kind
+ *  with its bias and epilogue. An epilogue requires that d is bf16 or fp16,
+ *  that the distance between rows is a multiple of 8 elements, that aux is
+ *  aligned to 16 bytes, and that c is NULL; ES_GEMM_DGELU also requires that
+ *  there is no bias. */
 static inline bool es_gemm_is_offered(const es_gemm *p)
 {
     const bool narrow =
@@ -72,13 +78,12 @@ static inline bool es_gemm_is_offered(const es_gemm *p)
     return narrow && p->ldd % 8 == 0 && p->aux && (uintptr_t)p->aux % 16 == 0;
 }
 
-/** Computes the product. Returns false, without having done anything, if the
- *  product cannot be fused with its bias or epilogue; a product without both
- *  never returns false. The device keeps the plans of all products so far. */
+/** Computes the product. If it cannot be fused with its bias or epilogue,
+ *  computes nothing and returns false; never returns false for a product that
+ *  has neither. The device keeps the plans of all products. */
 bool es_device_gemm(es_device *device, const es_gemm *product) ES_MUST_USE;
 
-/** Returns one line about a problem with the file of choices (choices.h), or
- *  "". */
+/** Returns a one-line warning about the file of choices (choices.h), or "". */
 const char *es_gemm_note(es_device *device);
 
 #endif

@@ -1,6 +1,7 @@
 /**
- * Functions on indices, which assign work to threads. Kernels share them with
- * the host, where they are tested without a device. Valid C and CUDA.
+ * Functions on indices, which assign work to threads. Kernels and the host
+ * share these functions, so that tests can check them without a device. The
+ * code is valid C and CUDA.
  */
 #ifndef ES_CUDA_INDEX_H
 #define ES_CUDA_INDEX_H
@@ -24,27 +25,28 @@ ES_BOTH size_t es_ceil_div(size_t n, size_t unit)
 }
 
 /**
- * Returns the distance between two rows of activations in elements. cuBLASLt's
- * fast kernels require rows that begin at multiples of 16 bytes.
+ * Returns the distance between two rows of activations in elements, for a row
+ * of `width` elements. cuBLASLt's fast kernels require that rows begin at
+ * multiples of 16 bytes.
  */
 ES_BOTH int es_row_stride(int width)
 {
-    const int unit = 64; /* at 2 bytes per element, a cache line */
+    const int unit = 64; /* 64 elements of 2 bytes fill a cache line */
     return (width + unit - 1) / unit * unit;
 }
 
 /** --- arrays in packs of 16 bytes ---------------------------------------- */
 
-/** The division of an array into single elements, whole packs, and single
- *  elements again. */
+/** Division of an array into single elements (head), packs of 16 bytes, and
+ *  single elements (tail). */
 typedef struct es_split {
     size_t head, n_packs, tail; /* head + n_packs * lanes + tail = number of
                                  * elements */
 } es_split;
 
-/** Splits n elements of `size` bytes (a divisor of 16) at `address` so that the
- *  packs are aligned. If the address is not a multiple of `size`, there are no
- *  packs. */
+/** Divides n elements of `size` bytes (a divisor of 16), starting at `address`,
+ *  so that the packs are aligned to 16 bytes. If the address is not a multiple
+ *  of `size`, there are no packs. */
 ES_BOTH es_split es_split_at(uintptr_t address, size_t size, size_t n)
 {
     const size_t lanes = ES_PACK / size;
@@ -58,7 +60,8 @@ ES_BOTH es_split es_split_at(uintptr_t address, size_t size, size_t n)
     return split;
 }
 
-/** Returns the index of the i-th of the head + tail single elements. */
+/** Returns the index in the array of the i-th single element, counting the
+ *  elements of the head and then those of the tail. */
 ES_BOTH size_t es_split_single(const es_split *split, size_t i, size_t lanes)
 {
     return i < split->head ? i : i + split->n_packs * lanes;
@@ -66,11 +69,12 @@ ES_BOTH size_t es_split_single(const es_split *split, size_t i, size_t lanes)
 
 /* --- a warp's columns of a row -------------------------------------------
  *
- * A lane has `lanes` consecutive columns; the other lanes have the following
- * ones, and so on in turn. Column j is stored where no two lanes share a bank
- * of shared memory. */
+ * The first lane processes the first `lanes` columns, the second lane the next
+ * `lanes` columns, and so on; after the last lane, the first lane follows
+ * again. Columns are stored so that no two lanes access the same bank of shared
+ * memory. */
 
-/** Returns the slot of element c in the lane's k-th pack. */
+/** Returns the slot in shared memory of element c in the lane's k-th pack. */
 ES_BOTH int es_slot(int lane, int k, int c, int lanes)
 {
     return (k * lanes + c) * 32 + lane;
@@ -82,7 +86,7 @@ ES_BOTH int es_slot_of_column(int j, int lanes)
     return es_slot(pack % 32, pack / 32, j % lanes, lanes);
 }
 
-/** Returns the number of slots that `width` columns need. */
+/** Returns the number of slots that a row of `width` columns needs. */
 ES_BOTH int es_n_slots(int width, int lanes)
 {
     return (int)es_ceil_div((size_t)width, (size_t)(32 * lanes)) * 32 * lanes;
@@ -90,13 +94,13 @@ ES_BOTH int es_n_slots(int width, int lanes)
 
 /* --- rows in the order of their tokens -------------------------------------
  *
- * All keys differ, so their order is unique: tiles are sorted, and the place of
- * a key among all keys is the number of smaller keys in all tiles. Then chunks
- * of the order are summed, each by different threads. */
+ * All keys differ, so their order is unique. Tiles of keys are sorted first;
+ * the position of a key in the order is the number of smaller keys in all
+ * tiles. Then different threads compute the sums of each chunk of the order. */
 
 enum { ES_SORT_TILE = 1024, ES_SUM_CHUNK = 16 };
 
-/** A key that follows every other key in sorted order. */
+/** A padding key, which is greater than every other key. */
 #define ES_SORT_PAD UINT64_MAX
 
 ES_BOTH uint64_t es_sort_key(int32_t token, int row)
@@ -114,22 +118,23 @@ ES_BOTH int es_key_row(uint64_t key)
     return (int)(key & UINT32_MAX);
 }
 
-/** Returns the first element of the i-th pair (0 .. tile / 2 - 1) of elements
- *  that are `stride` apart; stride is a power of 2. The second element is
- *  `stride` elements further. */
+/** Returns the index of the first element of the i-th pair in a step of bitonic
+ *  sort, for i = 0 .. tile / 2 - 1. The second element follows `stride`
+ *  elements later; stride is a power of 2. */
 ES_BOTH int es_sort_first(int i, int stride)
 {
     return 2 * i - (i & (stride - 1));
 }
 
-/** Returns true if element i belongs to an ascending run when runs have length
- *  `run`. */
+/** Returns true if element i belongs to a run that is sorted in ascending
+ *  order, when runs have length `run`. */
 ES_BOTH int es_sort_ascends(int i, int run)
 {
     return (i & run) == 0;
 }
 
-/** Returns how many elements of sorted (n) are smaller than `key`. */
+/** Returns how many elements of sorted (n), which is in ascending order, are
+ *  smaller than `key`. */
 ES_BOTH int es_count_smaller(const uint64_t *sorted, int n, uint64_t key)
 {
     int first = 0;
@@ -145,14 +150,15 @@ ES_BOTH int es_count_smaller(const uint64_t *sorted, int n, uint64_t key)
     return first;
 }
 
-/** Range of chunks whose first sums belong to a run that began in an earlier
- *  chunk. */
+/** Range of chunks that begin with rows of a token whose run of rows began in
+ *  an earlier chunk. */
 typedef struct es_carries {
     int first, n;
 } es_carries;
 
-/** Returns the carries of the run that begins in chunk `chunk` of the order (n)
- *  and continues beyond this chunk; an empty range if there is no such run. */
+/** Returns the later chunks into which the run that begins in chunk `chunk` of
+ *  order (n) continues. Returns an empty range if no run begins in this chunk
+ *  and continues beyond it. */
 ES_BOTH es_carries es_carries_of(const uint64_t *order, int n, int chunk)
 {
     es_carries carries = {chunk + 1, 0};
@@ -164,8 +170,8 @@ ES_BOTH es_carries es_carries_of(const uint64_t *order, int n, int chunk)
         return carries;
     if (es_count_smaller(order, n, es_sort_key(token, 0)) < end - ES_SUM_CHUNK)
         return carries;
-    const uint64_t last = es_sort_key(token, -1); /* greater than the key of any
-                                                   * row of the token */
+    /* greater than the key of any row with this token */
+    const uint64_t last = es_sort_key(token, -1);
     const int behind = es_count_smaller(order, n, last);
     carries.n = (int)es_ceil_div((size_t)behind, ES_SUM_CHUNK) - carries.first;
     return carries;

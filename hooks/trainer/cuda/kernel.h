@@ -1,21 +1,21 @@
 /**
- * Defines the language of the kernels, for the device (nvcc) and for the host
- * (tests/emulation/kernel_host.h). Kernels may use __global__, __device__,
- * threadIdx, blockIdx, blockDim, gridDim, __syncthreads, __syncwarp,
- * __shfl_sync, __shfl_xor_sync, __ballot_sync, __any_sync, __all_sync and the
- * functions of mma.h.
+ * Defines the language in which kernels are written, for the device (nvcc) and
+ * for the host (tests/emulation/kernel_host.h). Kernels may use __global__,
+ * __device__, threadIdx, blockIdx, blockDim, gridDim, __syncthreads,
+ * __syncwarp, __shfl_sync, __shfl_xor_sync, __ballot_sync, __any_sync,
+ * __all_sync and the functions of mma.h.
  *
- * Kernels that follow these rules are correct on both:
+ * A kernel that follows these rules is correct on the device and on the host:
  *
  *   - blocks have a multiple of 32 threads; a warp is 32 consecutive threads
- *   - every thread of a block reaches the same barriers; every lane of a warp
- *     the same shuffles, always with the full mask
- *   - the only shared memory is ES_DYNAMIC_SHARED: one dynamic piece, whose
- * size is an argument of es_launch, and which the kernel divides. On the host
- * it is initialised to NaN
- *   - a kernel is a plain function template or function, launched by es_launch,
- *     which also checks errors
- *   - its first statement is es_begin_kernel()
+ *   - every thread of a block reaches the same barriers, and every lane of a
+ *     warp makes the same shuffles, always with the full mask
+ *   - a kernel has a single array of shared memory, ES_DYNAMIC_SHARED, and
+ *     divides this array into parts itself; the array's size is an argument of
+ *     es_launch. On the host the array is initialised to NaN
+ *   - a kernel is a plain function or function template, and is launched by
+ *     es_launch, which also checks errors
+ *   - the first statement of a kernel is es_begin_kernel()
  */
 #ifndef ES_CUDA_KERNEL_H
 #define ES_CUDA_KERNEL_H
@@ -43,9 +43,9 @@ typedef __half es_fp16;
 
 /**
  * Launches kernel<<<grid, n_threads, shared_bytes>>>(arguments...) on the
- * device's stream, and requests more than 48 KiB of shared memory if needed. A
- * failed launch becomes the device's trouble (device.h), reported with `name`;
- * after trouble nothing is launched.
+ * device's stream, and requests shared memory beyond 48 KiB if the kernel needs
+ * it. If the launch fails, this becomes the device's trouble (device.h), which
+ * is reported with `name`. After trouble, nothing is launched.
  */
 template <class... P, class... A>
 static inline void es_launch(es_device *device, const char *name,
@@ -53,15 +53,17 @@ static inline void es_launch(es_device *device, const char *name,
                              size_t shared_bytes, A... arguments)
 {
     void *pointers[] = {(void *)&arguments...};
-    static_assert(sizeof...(P) == sizeof...(A), "arguments of the kernel");
-    static_assert((... && __is_same(P, A)), "types of the kernel's arguments");
+    static_assert(sizeof...(P) == sizeof...(A),
+                  "the number of arguments must be that of the kernel");
+    static_assert((... && __is_same(P, A)),
+                  "the types of the arguments must be those of the kernel");
     es_device_launch(device, name, (const void *)kernel, grid, n_threads,
                      shared_bytes, pointers);
 }
 
-/** Waits for the end of earlier launches, with which a kernel may overlap from
- *  compute capability 9.0 on (es_device_launch), and permits the next kernel to
- *  begin. */
+/** Waits for the end of the previous kernels, and permits the next kernel to
+ *  begin. From compute capability 9.0 on, a kernel may overlap with the
+ *  previous kernel until this call (es_device_launch). */
 ES_DEVICE void es_begin_kernel()
 {
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
@@ -70,9 +72,9 @@ ES_DEVICE void es_begin_kernel()
 #endif
 }
 
-/** Returns 2^x computed by one instruction, with an error of up to 2 units in
- *  the last place; 0 if the result would be subnormal. __log2f is the
- *  inverse. */
+/** Returns 2^x, computed by a single instruction, with an error of up to 2
+ *  units in the last place. Returns 0 if the result would be subnormal. __log2f
+ *  is the corresponding instruction for log2. */
 ES_DEVICE float es_fast_exp2(float x)
 {
     float y;
@@ -89,8 +91,8 @@ static inline float es_fast_exp2(float x)
 }
 #endif
 
-/** Convert activations of any type to f32, and f32 to the nearest
- *  activation. */
+/** es_float converts an activation of any type to f32, and es_act_of converts
+ *  f32 to the nearest activation. */
 ES_DEVICE float es_float(float x)
 {
     return x;

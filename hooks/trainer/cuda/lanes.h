@@ -1,6 +1,6 @@
 /**
- * Reads and writes memory in packs of 16 bytes, the widest access of a thread,
- * and converts elements to f32 and back.
+ * Reads and writes memory in packs of 16 bytes, which is the largest access of
+ * a thread, and converts elements to f32 and back.
  */
 #ifndef ES_CUDA_LANES_H
 #define ES_CUDA_LANES_H
@@ -14,7 +14,7 @@
 template <class X>
 constexpr int es_lanes = ES_PACK / (int)sizeof(X);
 
-/** Returns true if all addresses are aligned to 16 bytes. NULL counts as
+/** Returns true if all addresses are aligned to 16 bytes. NULL is treated as
  *  aligned. */
 template <class... X>
 static inline bool es_packs_fit(const X *...arrays)
@@ -23,9 +23,9 @@ static inline bool es_packs_fit(const X *...arrays)
 }
 
 /**
- * Loads W consecutive elements as f32. If W is a multiple of a pack's elements,
- * reads whole packs, which must be aligned to 16 bytes; otherwise reads single
- * elements.
+ * Loads W consecutive elements as f32. If W is a multiple of the number of
+ * elements in a pack, reads packs, which must be aligned to 16 bytes; otherwise
+ * reads single elements.
  */
 template <int W, class X>
 ES_DEVICE void es_load(float (&out)[W], const X *from)
@@ -47,8 +47,8 @@ ES_DEVICE void es_load(float (&out)[W], const X *from)
     }
 }
 
-/* Converts the f32 numbers at `in` to four bytes of type X, with one conversion
- * instruction. */
+/* Converts one f32 number, or two for a 16-bit type, from `in` to a 32-bit word
+ * of type X, with a single conversion instruction. */
 template <class X>
 ES_DEVICE uint32_t es_word_of(const float *in);
 template <>
@@ -73,8 +73,8 @@ ES_DEVICE uint32_t es_word_of<es_fp16>(const float *in)
     return word;
 }
 
-/** Stores W consecutive elements, rounded to the nearest; the inverse of
- *  es_load. */
+/** Rounds W consecutive f32 numbers to the nearest elements of type X, and
+ *  stores them as es_load would read them. */
 template <int W, class X>
 ES_DEVICE void es_store(X *to, const float (&in)[W])
 {
@@ -86,7 +86,8 @@ ES_DEVICE void es_store(X *to, const float (&in)[W])
                                 es_word_of<X>(in + k + step),
                                 es_word_of<X>(in + k + 2 * step),
                                 es_word_of<X>(in + k + 3 * step)};
-            /* the compiler may turn a plain assignment into four stores */
+            /* Without the intrinsic, the compiler may split the assignment into
+             * four stores. */
             __stwb((uint4 *)(void *)(to + k), pack);
         }
     } else {
@@ -96,8 +97,8 @@ ES_DEVICE void es_store(X *to, const float (&in)[W])
     }
 }
 
-/** Stores half a pack, rounded to the nearest; `to` must be aligned to 8
- *  bytes. */
+/** Rounds half a pack of f32 numbers to the nearest elements of type X and
+ *  stores them; `to` must be aligned to 8 bytes. */
 template <class X>
 ES_DEVICE void es_store_half(X *to, const float (&in)[es_lanes<X> / 2])
 {
@@ -118,8 +119,9 @@ ES_DEVICE void es_add_lanes(float *to, const float (&more)[W])
     es_store(to, sum);
 }
 
-/** Splits several arrays of n elements of the same size at the same indices.
- *  There are packs only if all arrays have the same alignment. */
+/** Divides several arrays of n elements at the same indices into single
+ *  elements and packs. The elements of all arrays have the same size. If the
+ *  arrays' addresses differ modulo 16, there are no packs. */
 template <class X, class... More>
 static inline es_split es_split_of(size_t n, const X *first,
                                    const More *...more)
@@ -127,12 +129,13 @@ static inline es_split es_split_of(size_t n, const X *first,
     const uintptr_t phase = (uintptr_t)(const void *)first % ES_PACK;
     const bool together =
         (... && ((uintptr_t)(const void *)more % ES_PACK == phase));
-    static_assert((... && (sizeof(More) == sizeof(X))), "one size");
+    static_assert((... && (sizeof(More) == sizeof(X))),
+                  "all arrays must have elements of the same size");
     return together ? es_split_at(phase, sizeof(X), n) : es_split{n, 0, 0};
 }
 
-/** Return the number of the calling thread in a one-dimensional grid, and the
- *  number of threads. */
+/** es_thread returns the number of the calling thread in a one-dimensional
+ *  grid, and es_all_threads returns the number of threads in the grid. */
 ES_DEVICE size_t es_thread()
 {
     return (size_t)blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,12 +1,13 @@
 /* Implements the linear operations: computes matrix products with gemm.h,
- * applies biases, residuals and activations (fused into the product where
- * cuBLASLt supports this), and computes the gradients of weights and biases. */
+ * applies biases, residuals and activations, and computes the gradients of
+ * weights and biases. Biases, residuals and activations are fused into the
+ * product if cuBLASLt supports this. */
 #include "hooks/trainer/cuda/gemm.h"
 #include "hooks/trainer/cuda/reduce.h"
 
 enum {
     N_WARPS = ES_THREADS / 32,
-    MAX_CHUNKS = 64, /* maximum number of chunks of rows in sums over columns */
+    MAX_CHUNKS = 64, /* maximum number of chunks of rows for column sums */
     MIN_CHUNK_ROWS = 64
 };
 
@@ -30,8 +31,8 @@ static es_gemm product_of(const es_backend *backend, int m, int n, int k)
     return product;
 }
 
-/* Returns the distance in elements between rows of y, of its residual, and of
- * dy. */
+/* Returns the distance in elements between two rows of y. The residual and dy
+ * have the same distance. */
 static int y_stride(const es_linear *linear)
 {
     return linear->y_stride > 0 ? linear->y_stride : linear->n_out;
@@ -44,7 +45,8 @@ static void multiply(es_backend *backend, const es_gemm *product)
         es_device_trouble(backend->device, "a matrix product", 0);
 }
 
-/* Returns the weights in the number type that products of A read. */
+/* Returns the weights in the number type that products of activations A
+ * read. */
 template <class A>
 static const void *weights_for(es_backend *backend, const es_mem *weights)
 {
@@ -55,8 +57,9 @@ static const void *weights_for(es_backend *backend, const es_mem *weights)
     return found;
 }
 
-/* Computes y (n,width) = residual + bias. The residual may be NULL, which
- * counts as 0, or y. The rows of both are `stride` elements apart. */
+/* Computes y (n,width) = residual + bias. The residual may be the same array as
+ * y; a NULL residual is treated as 0. Rows of both arrays are `stride` elements
+ * apart. */
 template <class A>
 __global__ void start_rows_kernel(A *y, const A *residual, const float *bias,
                                   size_t n, int width, int stride)
@@ -70,8 +73,8 @@ __global__ void start_rows_kernel(A *y, const A *residual, const float *bias,
     }
 }
 
-/* Computes y = residual + x W + bias for a bias that cannot be fused into the
- * product: y is initialised with residual + bias. */
+/* Computes y = residual + x W + bias if cuBLASLt cannot fuse the bias into the
+ * product. First sets y to residual + bias, then adds the product. */
 template <class A>
 static void multiply_onto_bias(es_backend *backend, es_gemm *product,
                                const float *bias)
@@ -103,8 +106,9 @@ static es_gemm forward_of(es_backend *backend, es_mem *y, const es_mem *x,
     return product;
 }
 
-/* Adds the bias, if there is one, to the product's description. Returns false
- * if the bias is not available in the number type that products need. */
+/* Adds the linear operation's bias, if it has one, to the description of the
+ * product. Returns false if there is no copy of the bias in the number type
+ * that products need. */
 template <class A>
 static bool add_bias(es_gemm *product, es_backend *backend,
                      const es_linear *linear)
@@ -164,7 +168,8 @@ static void backward_input(es_backend *backend, es_mem *dx, const es_mem *dy,
 typedef struct act {
     es_activation kind;
     float slope;
-    const float *learnt; /* (1) learnt slope; NULL if it is constant */
+    const float *learnt; /* (1) learnt slope, or NULL if the slope is
+                          * constant */
 } act;
 
 static act act_of(const es_act *from)
@@ -183,8 +188,8 @@ static ES_DEVICE float activate(float *derivative, float x, es_activation kind,
         return x * cdf;
     }
     if (kind == ES_ACT_GELU_TANH) {
-        /* (1 + tanh u) / 2 = 1 / (1 + exp(-2u)); it is 0 or 1 beyond 12, where
-         * powers of x could overflow. */
+        /* Uses (1 + tanh u) / 2 = 1 / (1 + exp(-2u)), which is 0 or 1 for |x| >
+         * 12. Limiting |x| to 12 keeps its powers from overflowing. */
         const float a = 1.59576912f, b = 0.044715f;
         float near = x > 12 ? 12 : x < -12 ? -12 : x;
         float square = near * near;
@@ -193,8 +198,8 @@ static ES_DEVICE float activate(float *derivative, float x, es_activation kind,
         return x * s;
     }
     if (kind == ES_ACT_GELU_SIGMOID) {
-        /* The result is 0 or 1 beyond 90, where u (1 - s) could be infinity
-         * times 0. */
+        /* The sigmoid is 0 or 1 for |x| > 90. Limiting |x| to 90 avoids
+         * infinity times 0 in u (1 - s). */
         const float u = 1.702f * (x > 90 ? 90 : x < -90 ? -90 : x);
         const float small = expf(-fabsf(u));
         const float large = 1 / (1 + small);
@@ -223,7 +228,8 @@ static ES_DEVICE void activate_lanes(A *post, const A *pre, const act *how,
     es_store(post, x);
 }
 
-/* post = act(pre) */
+/* Computes post = act(pre), where `split` divides the arrays into packs and
+ * single elements. */
 template <class A>
 __global__ void act_kernel(A *post, const A *pre, es_split split, act how)
 {
@@ -241,7 +247,7 @@ __global__ void act_kernel(A *post, const A *pre, es_split split, act how)
     }
 }
 
-/* post (n) = act(pre) */
+/* Computes post = act(pre) for n elements. */
 template <class A>
 static void apply(es_backend *backend, es_mem *post, const es_mem *pre,
                   size_t n, const es_act *how)
@@ -252,16 +258,16 @@ static void apply(es_backend *backend, es_mem *post, const es_mem *pre,
               es_split_of(n, es_at<A>(pre), es_at<A>(post)), act_of(how));
 }
 
-/* Returns true if products can apply this activation: only the tanh form of
- * GELU. cuBLASLt's RELU turns NaN into 0, and cannot store both pre and
- * post. */
+/* Returns true if cuBLASLt can fuse this activation into a product, which is
+ * only the case for the tanh form of GELU. cuBLASLt's ReLU turns NaN into 0,
+ * and cannot store both pre and post. */
 static bool is_epilogue(const es_act *how)
 {
     return how->kind == ES_ACT_GELU_TANH;
 }
 
-/* Computes a product with its activation. Returns false, without having done
- * anything, if the product cannot apply the activation. */
+/* Computes a product and its activation together. If cuBLASLt cannot fuse the
+ * activation, computes nothing and returns false. */
 template <class A>
 static bool multiply_and_act(es_backend *backend, es_mem *pre, es_mem *post,
                              const es_mem *x, const es_linear *linear,
@@ -290,8 +296,8 @@ static void forward_act(es_backend *backend, es_mem *pre, es_mem *post,
     apply<A>(backend, post, pre, (size_t)n_rows * (size_t)linear->n_out, how);
 }
 
-/* Processes W elements. Returns their contribution to the gradient of the
- * slope. */
+/* Multiplies W elements of d by act'(pre), and writes post. Returns the
+ * contribution of these elements to the gradient of a leaky slope. */
 template <int W, class A>
 static ES_DEVICE double activate_back(A *d, A *post, const A *pre,
                                       const act *how, float slope)
@@ -311,9 +317,9 @@ static ES_DEVICE double activate_back(A *d, A *post, const A *pre,
     return dslope;
 }
 
-/* Replaces d (n), the gradient of post, by the gradient of pre, and writes
- * post. slopes (blocks) receives each block's contribution to the gradient of
- * the slope. */
+/* Replaces d, the gradient of post, by the gradient of pre, and writes post.
+ * Writes each block's contribution to the gradient of a leaky slope to slopes
+ * (blocks). */
 template <class A>
 __global__ void act_backward_kernel(A *d, A *post, double *slopes, const A *pre,
                                     es_split split, act how)
@@ -340,7 +346,8 @@ __global__ void act_backward_kernel(A *d, A *post, double *slopes, const A *pre,
         slopes[blockIdx.x] = dslope;
 }
 
-/* Adds the sum of slopes (n), in the order of blocks, to dslope (1). */
+/* Adds up slopes (n), in the order of blocks, and adds the sum to dslope
+ * (1). */
 static __global__ void add_slopes_kernel(float *dslope, const double *slopes,
                                          int n)
 {
@@ -351,8 +358,8 @@ static __global__ void add_slopes_kernel(float *dslope, const double *slopes,
         dslope[0] += (float)sum;
 }
 
-/* Computes dpre (n,in) = (dy W^T) gelu'(pre). Returns false if the product
- * cannot apply gelu' and nothing has been done. */
+/* Computes dpre (n,in) = (dy W^T) gelu'(pre) in a single product. If cuBLASLt
+ * cannot fuse gelu', computes nothing and returns false. */
 template <class A>
 static bool multiply_through_act(es_backend *backend, es_mem *dpre,
                                  const es_mem *dy, const es_mem *pre,
@@ -360,7 +367,8 @@ static bool multiply_through_act(es_backend *backend, es_mem *dpre,
 {
     es_gemm product = backward_of<A>(backend, dpre, dy, linear, n_rows);
     product.epilogue = ES_GEMM_DGELU;
-    product.aux = const_cast<es_mem *>(pre); /* not written here */
+    product.aux = const_cast<es_mem *>(pre); /* aux is not written by this
+                                              * product */
     return es_device_gemm(backend->device, &product);
 }
 
@@ -404,8 +412,8 @@ static void backward_act(es_backend *backend, es_mem *dpre, es_mem *post,
 /* --- gradients of weights and biases -------------------------------------- */
 
 /* Computes partial (chunks,width): for each chunk of rows, the sums of the
- * first `width` columns of x (n,stride). A block processes 32 W columns of a
- * chunk; each of its 8 warps sums every eighth row. */
+ * first `width` columns of x. A block processes 32 W columns of a chunk, and
+ * each of its 8 warps sums every eighth row. */
 template <class A, int W>
 __global__ void column_sums_kernel(float *partial, const A *x, int n_rows,
                                    int chunk_rows, int width, int stride)
@@ -434,8 +442,8 @@ __global__ void column_sums_kernel(float *partial, const A *x, int n_rows,
     partial[(size_t)blockIdx.y * (size_t)width + column + warp] = sum;
 }
 
-/* Adds to out (width) the sums of the rows of partial (n,width), in the order
- * of rows. */
+/* Adds the sums of the columns of partial (n,width) to out (width), in the
+ * order of rows. */
 static __global__ void add_partial_kernel(float *out, const float *partial,
                                           int n, int width)
 {
@@ -449,14 +457,15 @@ static __global__ void add_partial_kernel(float *out, const float *partial,
     out[column] += sum;
 }
 
-/* Adds to out (width) f32 the sums of the first `width` columns of x
- * (n,stride). */
+/* Adds the sums of the first `width` columns of x (n,stride) to out (width),
+ * which is f32. */
 template <class A>
 static void add_column_sums(es_backend *backend, es_mem *out, const es_mem *x,
                             int n_rows, int width, int stride)
 {
     constexpr int wide = es_lanes<A>;
-    static_assert(wide <= N_WARPS, "a warp adds up the sums of a lane");
+    static_assert(wide <= N_WARPS,
+                  "a block must have a warp for each element of a pack");
     const bool fits = stride % wide == 0 && es_packs_fit(x);
     const size_t lanes = fits ? wide : 1;
     const int most = (int)es_ceil_div((size_t)n_rows, MAX_CHUNKS);
@@ -475,13 +484,14 @@ static void add_column_sums(es_backend *backend, es_mem *out, const es_mem *x,
               es_at<float>(out), (const float *)partial, (int)n_chunks, width);
 }
 
-/* Computes x^T dy in memory order, or dy^T x for a transposed weight. cuBLASLt
- * could also return the sums of dy (BGRADA, BGRADB; f32, overwritten), which
- * would save another read of dy, about a fifth of the product's time. It is not
- * used: these products have few tiles, so their sums are split, and the
- * documentation does not say that this epilogue allows splitting; a kernel
- * without split sums would gain nothing if it were slower by a fifth. The
- * README lists the bytes. */
+/* Computes the gradient of the weight as it is stored: x^T dy, or dy^T x for a
+ * transposed weight. Sums dy for the gradient of the bias in a separate kernel.
+ * cuBLASLt could return these sums with the product (epilogues BGRADA and
+ * BGRADB), and would save reading dy again, which takes about a fifth of the
+ * product's time. The epilogues are not used for two reasons. Products of this
+ * shape have few tiles, so cuBLASLt splits their sums, and its documentation
+ * does not state whether these epilogues permit split sums. A kernel without
+ * split sums would save nothing if it were a fifth slower. */
 template <class A>
 static void backward_weight(es_backend *backend, es_mem *dweight, es_mem *dbias,
                             const es_mem *x, const es_mem *dy,

@@ -1,6 +1,7 @@
-/* Implements cross entropy: each block processes a row of logits, which is read
- * once per step for the loss and its gradient together. A row may begin at any
- * address, so it has single elements before and after its packs. */
+/* Implements cross-entropy. Each block processes one row of logits. If the loss
+ * and its gradient are computed together, the row is read from memory only
+ * once. A row may begin at any address, so it may have single elements before
+ * and after its packs. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
@@ -11,18 +12,18 @@ typedef struct loss {
     int n_rows, vocab, stride;
 } loss;
 
-/* Maximum number of threads of a block, each of which reads one or more
- * packs. */
+/* Maximum number of threads of a block. Each thread reads one or more packs of
+ * a row. */
 #define MOST_THREADS 512
 
-/* The largest number so far, and the sum of exp(x - largest). A NaN affects
- * only the sum. */
+/* State of a sum over a row: the largest number so far, and the sum of exp(x -
+ * largest). NaN makes the sum NaN, but is ignored in `largest`. */
 typedef struct online {
     float largest, sum;
 } online;
 
-/* Returns exp(x - from). Returns 0 for x = -inf, even if `from` is -inf: such a
- * row has no weight yet, but larger numbers may follow. */
+/* Returns exp(x - from), and 0 if x is -inf. `from` may also be -inf, if all
+ * numbers so far are -inf. */
 static ES_DEVICE float weight_of(float x, float from)
 {
     return es_exp(x - (from == -INFINITY ? 0.f : from));
@@ -52,7 +53,7 @@ static ES_DEVICE void add_logits(online *to, const float (&x)[W])
     to->largest = largest;
 }
 
-/* Merges the results of the block's threads. All threads return the same
+/* Merges the results of all threads of the block. All threads get the merged
  * result. */
 static __device__ online merge_block(online own, online *shared)
 {
@@ -72,8 +73,9 @@ static __device__ online merge_block(online own, online *shared)
     return own;
 }
 
-/* Reads a row. `kept` is shared memory in which the calling thread stores the
- * packs that it reads, or NULL. */
+/* Computes the calling thread's part of the sum over a row. Stores the packs
+ * that the thread reads in `kept`, an array in shared memory, unless `kept` is
+ * NULL. */
 template <class A>
 static __device__ online read_row(const A *row, int vocab, uint4 *kept)
 {
@@ -100,8 +102,9 @@ static __device__ online read_row(const A *row, int vocab, uint4 *kept)
     return own;
 }
 
-/* Returns the logarithm of the sum, to which the caller adds the largest
- * number. NaN for a row that consists of -inf, whose weights are undefined. */
+/* Returns ln of the row's sum. The sum is relative to the row's largest number,
+ * which the caller must add to the result. Returns NaN if all numbers of the
+ * row are -inf, because their weights are undefined. */
 static ES_DEVICE float log_sum_of(const online *all)
 {
     return all->largest == -INFINITY ? NAN : logf(all->sum);
@@ -142,14 +145,15 @@ static void cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
 
 /* --- the backward pass ---------------------------------------------------- */
 
-/* Values that are constant along a row. */
+/* Values that the gradient of a row needs and that are the same for all
+ * columns. */
 typedef struct row_gradient {
     float lse, scale;
     int target;
 } row_gradient;
 
-/* Replaces W logits, which start at column `column`, by their gradient; `from`
- * holds the logits. */
+/* Computes the gradient of W logits, which are read from `from`, and writes it
+ * to `row`, from column `column` on. */
 template <int W, class A>
 static ES_DEVICE void differentiate(A *row, size_t column, const A *from,
                                     const row_gradient *g)
@@ -164,8 +168,8 @@ static ES_DEVICE void differentiate(A *row, size_t column, const A *from,
     es_store(row + column, x);
 }
 
-/* Replaces a row's logits by their gradient. `kept` holds the packs that
- * read_row has stored, or is NULL. */
+/* Replaces a row's logits by their gradient. Reads packs from `kept`, where
+ * read_row has stored them, unless `kept` is NULL. */
 template <class A>
 static __device__ void differentiate_row(A *row, int vocab, const uint4 *kept,
                                          const row_gradient *g)
@@ -204,7 +208,7 @@ static void cross_entropy_backward(es_backend *backend, es_mem *logits,
                                    float scale, const es_mem *control,
                                    int n_rows, int vocab, int stride)
 {
-    /* lse is not written */
+    /* the kernel only reads lse */
     const loss l = {NULL,
                     const_cast<float *>(es_at<float>(lse)),
                     es_at<int32_t>(targets),
@@ -220,9 +224,9 @@ static void cross_entropy_backward(es_backend *backend, es_mem *logits,
 
 /* --- loss and gradient at once -------------------------------------------- */
 
-/* Computes the loss and the gradient of a row. A thread reads the same logits
- * twice. If `keeps` is true, the thread stores them in shared memory, which no
- * other thread reads. */
+/* Computes the loss of a row and replaces the logits by their gradient. Each
+ * thread reads the same logits twice; if `keeps` is true, it stores them in its
+ * part of the shared memory in between. */
 template <class A>
 static __global__ void cross_entropy_both_kernel(A *logits, loss l, float scale,
                                                  const es_control *control,
@@ -236,8 +240,8 @@ static __global__ void cross_entropy_both_kernel(A *logits, loss l, float scale,
     for (int row = (int)blockIdx.x; row < l.n_rows; row += (int)gridDim.x) {
         A *x = logits + (size_t)row * (size_t)l.stride;
         const int target = l.targets[row];
-        /* must be read before the first barrier, after which other threads
-         * overwrite logits */
+        /* This number is read before the first barrier, because other threads
+         * overwrite the logits after it. */
         const float own = threadIdx.x == 0 ? es_float(x[target]) : 0;
         const online all = merge_block(read_row<A>(x, l.vocab, kept), shared);
         const float log_sum = log_sum_of(&all);
@@ -262,7 +266,8 @@ static void cross_entropy_both(es_backend *backend, es_mem *row_loss,
                     stride};
     const size_t merging = ES_MAX_WARPS * sizeof(online);
     const size_t row = (size_t)vocab / es_lanes<A> * ES_PACK;
-    /* For two blocks per processor; the driver reserves 1 KiB for each. */
+    /* Shared memory of a block if two blocks share a multiprocessor; the driver
+     * reserves 1 KiB for each block. */
     const size_t most =
         es_device_facts_of(backend->device)->shared_bytes / 2 - 1024;
     const bool keeps = merging + row <= most;

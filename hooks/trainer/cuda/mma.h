@@ -1,11 +1,12 @@
 /**
- * Functions for tensor cores and asynchronous copies: PTX instructions on the
- * device, loops over the warp on the host. All lanes of a warp must make these
- * calls together.
+ * Functions for tensor cores and asynchronous copies. On the device, they are
+ * PTX instructions; on the host, they are loops over the lanes of a warp. All
+ * lanes of a warp must call them together.
  *
- * Fragments have the layout in the PTX manual (mma.m16n8k16 with 16-bit
- * elements). For lane l, let g = l / 4 and t = l % 4. A register holds two
- * elements; its lower half holds the element with the lower index:
+ * A fragment is the part of a matrix that a lane holds in registers. Fragments
+ * have the layout that the PTX manual describes for mma.m16n8k16 with 16-bit
+ * elements. For lane l, let g = l / 4 and t = l % 4. A register holds two
+ * 16-bit elements; its lower half holds the element with the lower index:
  *
  *   a[4] of a (16,16)  row g in a[0], a[2]; row g + 8 in a[1], a[3];
  *                      columns 2t, 2t+1 in a[0], a[1]; + 8 in a[2], a[3]
@@ -22,8 +23,8 @@
 #include "tests/emulation/mma_host.h"
 #endif
 
-/** d (16,8) f32 += a (16,16) b (16,8); a and b have type A, es_bf16 or
- *  es_fp16. */
+/** Adds the product a (16,16) b (16,8) to d (16,8). d is f32; a and b have type
+ *  A, es_bf16 or es_fp16. */
 template <class A>
 ES_DEVICE void es_mma(float *d, const uint32_t *a, const uint32_t *b);
 
@@ -67,8 +68,8 @@ inline void es_mma<es_fp16>(float *d, const uint32_t *a, const uint32_t *b)
 
 #endif
 
-/** Returns the byte address in shared memory that instructions use. The block's
- *  shared memory starts at a multiple of 128. */
+/** Converts a pointer to an address in shared memory that instructions accept.
+ *  The block's shared memory starts at a multiple of 128. */
 ES_DEVICE uint32_t es_shared_address(const void *shared)
 {
 #ifdef __CUDACC__
@@ -81,8 +82,8 @@ ES_DEVICE uint32_t es_shared_address(const void *shared)
 /**
  * Loads four matrices (8,8) of 16-bit elements from shared memory. Lane l
  * passes the address of row l % 8 of matrix l / 8; a row has 16 bytes and is
- * aligned to 16. out[i] receives this lane's part of matrix i: row l / 4,
- * columns 2 (l % 4) and 2 (l % 4) + 1.
+ * aligned to 16 bytes. out[i] receives the two elements of matrix i that belong
+ * to this lane: row l / 4, columns 2 (l % 4) and 2 (l % 4) + 1.
  */
 ES_DEVICE void es_ldmatrix(uint32_t *out, uint32_t row)
 {
@@ -97,8 +98,8 @@ ES_DEVICE void es_ldmatrix(uint32_t *out, uint32_t row)
 #endif
 }
 
-/** Same as es_ldmatrix for the transposed matrices: out[i] receives column l /
- *  4, rows 2 (l % 4) and 2 (l % 4) + 1. */
+/** Same as es_ldmatrix, but transposes the matrices: out[i] receives rows 2 (l
+ *  % 4) and 2 (l % 4) + 1 of column l / 4. */
 ES_DEVICE void es_ldmatrix_transposed(uint32_t *out, uint32_t row)
 {
 #ifdef __CUDACC__
@@ -113,10 +114,10 @@ ES_DEVICE void es_ldmatrix_transposed(uint32_t *out, uint32_t row)
 }
 
 /**
- * Copies 16 bytes from device memory to shared memory, both aligned to 16. If
- * `there` is false, writes zeros without reading `from`. The copy is complete
- * after es_cp_wait; until then no thread may read the destination, or write to
- * the source or the destination.
+ * Starts copying 16 bytes from device memory to shared memory; both addresses
+ * are multiples of 16. If `there` is false, writes zeros and does not read
+ * `from`. The copy is complete after es_cp_wait. Until then, no thread may read
+ * the destination, or write to the source or the destination.
  */
 ES_DEVICE void es_cp_async(void *shared, const void *from, bool there)
 {
@@ -131,7 +132,8 @@ ES_DEVICE void es_cp_async(void *shared, const void *from, bool there)
 #endif
 }
 
-/** Combines this thread's copies since the last commit into a group. */
+/** Combines the copies that this thread has started since its last es_cp_commit
+ *  into a group. */
 ES_DEVICE void es_cp_commit()
 {
 #ifdef __CUDACC__
@@ -141,8 +143,8 @@ ES_DEVICE void es_cp_commit()
 #endif
 }
 
-/** Waits for all of this thread's groups except the last n. Other threads see
- *  the copied data after a barrier. */
+/** Waits until all groups of this thread, except the last n, are complete.
+ *  Other threads see the copied data after a barrier. */
 template <int n>
 ES_DEVICE void es_cp_wait()
 {

@@ -1,6 +1,6 @@
-/* Loads NCCL's functions from its library, and joins, sums and aborts ranks
- * with them. Needs no device: the emulation calls the same functions of a fake
- * library. */
+/* Loads NCCL's functions from its library, and uses them to join ranks, to sum
+ * over ranks, and to abort. This file needs no device; the emulation runs the
+ * same code with a fake library. */
 #include "hooks/trainer/cuda/nccl.h"
 
 #include <atomic>
@@ -32,8 +32,8 @@ static bool find_all(void *library, es_nccl *out)
            find(library, "ncclCommAbort", &out->abort);
 }
 
-/* Loads the library. It is never unloaded, like everything that belongs to a
- * device. */
+/* Loads the library, which is never unloaded, because it uses the device until
+ * the process ends. */
 es_status es_nccl_find(const es_nccl **out)
 {
     static es_nccl nccl;
@@ -45,7 +45,7 @@ es_status es_nccl_find(const es_nccl **out)
     (void)setenv("NCCL_ALGO", "Ring", 0);
     (void)setenv("NCCL_PROTO", "Simple", 0);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) { /* the message of dlerror begins with the path */
+    if (!library) { /* dlerror's message usually begins with the path */
         const char *why = dlerror();
         const bool is_named = why && strncmp(why, path, strlen(path)) == 0;
         return es_fail(ES_EIO, "%s%s%s", is_named ? "" : path,
@@ -97,7 +97,7 @@ typedef struct joining {
     int rank, world, device;
     const char *(*enter)(int device);
     es_nccl_comm comm;
-    const char *why; /* reason of a failure, or NULL on success */
+    const char *why; /* reason for the failure, or NULL on success */
     std::atomic<bool> is_done;
 } joining;
 
@@ -113,7 +113,8 @@ static void *init_rank(void *argument)
     return NULL;
 }
 
-/* Waits until the thread has joined the ranks. Returns ES_OK, or an error. */
+/* Waits until the thread has joined the ranks. Returns ES_OK, or ES_EIO if a
+ * rank is lost or the timeout has passed. */
 static es_status wait_to_join(const joining *j,
                               const es_rank_patience *patience)
 {
@@ -172,7 +173,7 @@ es_status es_nccl_join(es_nccl_ranks *out, const char id[ES_RANK_ID_SIZE],
     return status;
 }
 
-/* Failures are ignored, since the ranks are closing. */
+/* Errors are ignored, since the ranks are closing. */
 void es_nccl_leave(es_nccl_ranks *ranks)
 {
     if (ranks->comm)

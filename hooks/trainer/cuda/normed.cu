@@ -1,18 +1,19 @@
-/* Computes weights from other weights: g v / |v| by columns (WNorm), and m /
- * sigma (SNorm). Sums are computed in double, first over slabs of rows, then
- * over the slabs. */
+/* Computes weights from other weights: scales columns to a given length, g v /
+ * |v| (WNorm), or divides a matrix by its largest singular value, m / sigma
+ * (SNorm). Sums are computed in double, first over slabs of rows, then over the
+ * slabs. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
 
-/* Number of slabs of rows, each with its own sum, and number of threads of a
- * block. */
+/* N_SLABS is the number of slabs of rows, each of which has a separate sum.
+ * N_THREADS is the number of threads of a block. */
 #define N_SLABS 32
 #define N_THREADS 64
 #define PACK es_lanes<float>
 
-/* Layout of the scratch: sums of slabs (slabs,2,width), then their totals
- * (2,width), then a single number. */
+/* Layout of the scratch memory: the sums of slabs (slabs,2,width), then the
+ * totals of all slabs (2,width), then a single number. */
 typedef struct normed_layout {
     double *slabs, *sums, *one;
 } normed_layout;
@@ -32,14 +33,14 @@ static normed_layout lay_out(const es_backend *backend, const es_columns *c)
             slabs + 2 * (N_SLABS + 1) * width};
 }
 
-/* Returns the offset of row i of the columns. */
+/* Returns the offset of the first selected column in row i. */
 static __device__ size_t row_at(const es_columns *c, int i)
 {
     return (size_t)i * (size_t)c->stride + (size_t)c->first;
 }
 
-/* Returns the number of columns of a thread: a pack if the rows of all arrays
- * begin and end at pack boundaries, otherwise 1. */
+/* Returns the number of columns that a thread processes: a pack if the selected
+ * columns of all arrays begin and end at multiples of a pack, otherwise 1. */
 template <class... X>
 static int choose_lanes(const es_columns *c, const X *...arrays)
 {
@@ -47,8 +48,8 @@ static int choose_lanes(const es_columns *c, const X *...arrays)
     return uneven == 0 && es_packs_fit(arrays...) ? PACK : 1;
 }
 
-/* Returns a grid of threads for all columns by slabs of rows. Slab s consists
- * of rows s, s + n_slabs, and so on. */
+/* Returns a grid in which blockIdx.x selects columns and blockIdx.y a slab of
+ * rows. Slab s consists of rows s, s + n_slabs, s + 2 n_slabs and so on. */
 static dim3 column_grid(const es_columns *c, int lanes, unsigned n_slabs)
 {
     const size_t columns = (size_t)N_THREADS * (size_t)lanes;
@@ -64,8 +65,9 @@ static __device__ int own_column()
 
 /* --- columns -------------------------------------------------------------- */
 
-/* Computes slabs (slabs,2,n): for each column of x the sum of squares, and the
- * dot product with the same column of y. Only squares if y is NULL. */
+/* Computes two sums per column for each slab of rows, in slabs (slabs,2,n): the
+ * sum of squares of x, and the dot product of x and y. The dot product is 0 if
+ * y is NULL. */
 template <int W>
 static __global__ void column_products_kernel(double *slabs, const float *x,
                                               const float *y, es_columns c)
@@ -113,8 +115,8 @@ static __global__ void norm_factors_kernel(float *factors, const double *slabs,
         factors[j] = (float)((double)g[j] / sqrt(sum_slabs(slabs + j, n, 2)));
 }
 
-/* Computes y = factor x. The factors are (n), one per column, if `by_column` is
- * true, otherwise (1). */
+/* Computes y = factor x. If by_column is true, there are n factors, one per
+ * column; otherwise a single factor. */
 template <int W>
 static __global__ void scale_columns_kernel(float *y, const float *x,
                                             const float *factors,
@@ -138,8 +140,8 @@ static __global__ void scale_columns_kernel(float *y, const float *x,
     }
 }
 
-/* Returns a grid over slabs of rows for work without sums, with enough blocks
- * for all processors. */
+/* Returns a grid like column_grid, for kernels without sums: the number of
+ * slabs is chosen so that all multiprocessors are used. */
 static dim3 row_grid(const es_backend *backend, const es_columns *c, int lanes)
 {
     const size_t columns = column_grid(c, lanes, 1).x;
@@ -184,8 +186,8 @@ static void weight_norm(es_backend *backend, es_mem *w, const es_mem *v,
     scale_columns(backend, w, v, factors, true, columns);
 }
 
-/* Computes factors (2,n), the factors of dw and of v for each column; also adds
- * to dg. */
+/* Computes the gradient of WNorm's g, and two factors per column, in factors
+ * (2,n): the factors of dw and of v in the gradient of v. */
 static __global__ void norm_gradient_kernel(float *factors, float *dg,
                                             const double *slabs, const float *g,
                                             int n)
@@ -250,8 +252,8 @@ static void weight_norm_backward(es_backend *backend, es_mem *dv, es_mem *dg,
 
 /* --- SNorm ---------------------------------------------------------------- */
 
-/* Computes the product of row x (n) and another row with the lanes of a warp.
- * Every lane returns the result. */
+/* Returns the dot product of x (n) and another row in every lane. The lanes of
+ * a warp share the work. */
 static __device__ double row_product(const float *x, const float *row, int n)
 {
     double sum = 0;
@@ -260,7 +262,7 @@ static __device__ double row_product(const float *x, const float *row, int n)
     return es_warp_sum(sum);
 }
 
-/* Computes out (in) = m u; each warp processes a row. */
+/* Computes out (n_in) = m u. Each warp processes one row at a time. */
 static __global__ void rows_along_kernel(double *out, const float *m,
                                          const float *u, es_columns c)
 {
@@ -273,8 +275,8 @@ static __global__ void rows_along_kernel(double *out, const float *m,
     }
 }
 
-/* Computes slabs (slabs,n): the slabs' contributions to m^T times the result of
- * rows_along_kernel. */
+/* Computes m^T y for y = m u, the result of rows_along_kernel: writes each
+ * slab's contribution to slabs (slabs,n). */
 template <int W>
 static __global__ void columns_along_kernel(double *slabs, const float *m,
                                             const double *along, es_columns c)
@@ -304,7 +306,8 @@ static __global__ void add_slabs_kernel(double *out, const double *slabs, int n)
         out[j] = sum_slabs(slabs + j, n, 1);
 }
 
-/* Computes the length of x (n) with all threads of the block. */
+/* Returns the length (2-norm) of x (n). All threads of the block share the
+ * work. */
 static __device__ double length_of(const double *x, int n, double *shared)
 {
     double sum = 0;
@@ -313,9 +316,10 @@ static __device__ double length_of(const double *x, int n, double *shared)
     return sqrt(es_block_sum(sum, shared));
 }
 
-/* From m u and m^T m u, computes v and u scaled to length 1, sigma, which is
- * the length of m^T v, and the inverse of sigma for scaling the weights. Runs
- * in one block. */
+/* Completes a step of the power iteration from m u and m^T m u. Computes the
+ * unit vectors v = m u / |m u| and u = m^T m u / |m^T m u|, sigma = |m^T v|,
+ * and 1 / sigma, by which the weights are multiplied. Runs in a single
+ * block. */
 static __global__ void unit_vectors_kernel(float *u, float *v, float *sigma,
                                            float *inverse,
                                            const double *rows_along,
@@ -336,7 +340,7 @@ static __global__ void unit_vectors_kernel(float *u, float *v, float *sigma,
     }
 }
 
-/* Computes sigma = v^T m u and its inverse from m u. Runs in one block. */
+/* Computes sigma = v^T m u and 1 / sigma from m u. Runs in a single block. */
 static __global__ void sigma_kernel(float *sigma, float *inverse,
                                     const double *rows_along, const float *v,
                                     int n)
@@ -353,8 +357,8 @@ static __global__ void sigma_kernel(float *sigma, float *inverse,
     }
 }
 
-/* Runs power iterations, each of which ends with u, v and sigma. Without
- * iterations, only computes sigma from the current v and u. */
+/* Computes w = m / sigma. Runs power iterations, each of which updates v, u and
+ * sigma. If n_iterations is 0, computes sigma from the given v and u. */
 static void spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
                           es_mem *u, es_mem *v, const es_mem *m,
                           const es_columns *c, int n_iterations)
@@ -396,8 +400,8 @@ static void spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
     scale_columns(backend, w, m, inverse, false, c);
 }
 
-/* Computes pieces (blocks): each block's contribution to <x, y>. A warp
- * processes a row. */
+/* Computes the dot product of the matrices x and y: writes each block's
+ * contribution to pieces (blocks). A warp processes one row at a time. */
 static __global__ void product_kernel(double *pieces, const float *x,
                                       const float *y, es_columns c)
 {
@@ -412,7 +416,7 @@ static __global__ void product_kernel(double *pieces, const float *x,
         pieces[blockIdx.x] = sum;
 }
 
-/* Computes factors (2): the factor of dw, and the factor of v u^T. */
+/* Computes factors (2), the factors of dw and of v u^T in the gradient of m. */
 static __global__ void spectral_factors_kernel(float *factors,
                                                const double *pieces, int n,
                                                const float *sigma)

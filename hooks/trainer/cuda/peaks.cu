@@ -1,14 +1,14 @@
-/* Finds the largest absolute number of an operand, and computes the gradient of
- * range losses, which affects only this number. Absolute values are compared as
- * the bits of floats, whose order is the same and puts NaN above all numbers.
- * If several values are equal, the first is used, so that the result does not
- * depend on the number of blocks. */
+/* Finds the number with the largest absolute value in an operand, and computes
+ * the gradient of range losses, which only affects this number. Compares
+ * absolute values as the bits of floats, which are ordered like the floats; a
+ * NaN counts as larger than all numbers. Among equal values, the first one is
+ * used, so that the result does not depend on the number of blocks. */
 #include "hooks/trainer/cuda/attention.h"
 
 #include <math.h>
 
-/* A candidate for the largest number: |x| as the bits of a float, and its
- * index. */
+/* Candidate for the largest number: the bits of |x| as a float, and the index
+ * of x. */
 typedef struct candidate {
     uint64_t index;
     uint32_t size;
@@ -27,8 +27,9 @@ static ES_DEVICE candidate larger(candidate a, candidate b)
     return b.size > a.size || (b.size == a.size && b.index < a.index) ? b : a;
 }
 
-/* Returns the largest of the block's candidates in the block's first thread;
- * shared (blockDim.x) is working memory. */
+/* Returns the candidate with the largest |x| among the candidates of all
+ * threads; only the first thread's result is valid. shared (blockDim.x) is
+ * working memory. */
 static ES_DEVICE candidate join_block(candidate own, candidate *shared)
 {
     const int thread = (int)threadIdx.x;
@@ -51,7 +52,8 @@ static ES_DEVICE candidate join_pieces(const candidate *pieces, int n,
     return join_block(own, shared);
 }
 
-/* Records x, at position `index`, as the largest number of a pass. */
+/* Records that x, at position `index` of the operand, has the largest absolute
+ * value of the operand in this pass. */
 static ES_DEVICE void keep(es_peak *peak, float x, uint64_t index)
 {
     const float size = fabsf(x);
@@ -59,7 +61,8 @@ static ES_DEVICE void keep(es_peak *peak, float x, uint64_t index)
     peak->sign = x > 0 ? 1.f : x < 0 ? -1.f : x == 0 ? 0.f : x;
     peak->index = index;
     peak->sum += (double)size;
-    if (!(size <= peak->largest)) /* also true for a NaN, which then remains */
+    if (!(size <= peak->largest)) /* also true if `size` is NaN; if `largest`
+                                   * is NaN, it stays NaN */
         peak->largest = isnan(peak->largest) ? peak->largest : size;
 }
 
@@ -126,8 +129,9 @@ static void pull_peak(es_backend *backend, es_mem *dx, const es_mem *peak,
 
 /* --- scores --------------------------------------------------------------- */
 
-/* Scores of a call. The score of query i and key j of head h in sequence b has
- * the index ((b n_head + h) n_ctx + i) n_ctx + j. */
+/* Arrays and sizes from which scores are computed. The score of query i and key
+ * j of head h in sequence b has the index ((b n_head + h) n_ctx + i) n_ctx +
+ * j. */
 template <class A>
 struct scores {
     const A *qkv;
@@ -154,7 +158,8 @@ static scores<A> scores_of(const es_mem *qkv, const es_mem *saved,
     return s;
 }
 
-/* Return the offset in qkv of a row's query, and of a score's key. */
+/* Returns the offset in qkv of a row's query if `key` is negative, otherwise of
+ * the key with the number `key`. */
 template <class A>
 static ES_DEVICE size_t place_of(const scores<A> *s, uint64_t row, int key)
 {
@@ -178,8 +183,8 @@ static ES_DEVICE float score(const scores<A> *s, uint64_t row, int key)
     return sum * s->scale;
 }
 
-/* Compares rows by their largest |score|, which PowerSoftmax saves. A row that
- * is not finite ranks above all other rows. */
+/* Finds the row with the largest |score|, which PowerSoftmax saves for each
+ * row. A row that is not finite counts as larger than all other rows. */
 template <class A>
 static __global__ void rows_kernel(candidate *pieces, scores<A> s)
 {
@@ -196,7 +201,8 @@ static __global__ void rows_kernel(candidate *pieces, scores<A> s)
         pieces[blockIdx.x] = own;
 }
 
-/* Compares the scores of the keys in the row that find_row has found. */
+/* Finds the key with the largest |score| in the row that rows_kernel has
+ * found. */
 template <class A>
 static __global__ void score_kernel(es_peak *peak, const candidate *pieces,
                                     int n_pieces, scores<A> s)
@@ -216,7 +222,8 @@ static __global__ void score_kernel(es_peak *peak, const candidate *pieces,
         keep(peak, score(&s, row, (int)(own.index % n_ctx)), own.index);
 }
 
-/* This back-end has no attention in which queries see all keys. */
+/* Ignores es_sight, because this back-end has no encoders, whose queries see
+ * all keys. */
 template <class A>
 static void find_score_peak(es_backend *backend, es_mem *peak,
                             const es_mem *qkv, const es_mem *saved,

@@ -1,26 +1,28 @@
-/* Implements QK-Clip: finds the largest logit of every head among the row
- * values that attention saves for the backward pass, and scales the columns of
- * q and k. */
+/* Implements QK-Clip: finds the largest logit of each head among the row maxima
+ * that attention saves for the backward pass, and scales the columns of q and k
+ * if the logit is too large. */
 #include "hooks/trainer/cuda/attention.h"
 
 /* --- the largest logit ---------------------------------------------------- */
 
-/* Arguments of largest_kernel. Row (b, t) of head h is saved[(b n_head + h)
- * n_ctx + t]. */
+/* Arguments of largest_kernel. The saved values of query t of head h in
+ * sequence b are saved[(b n_head + h) n_ctx + t]. */
 typedef struct logits_call {
     float *out; /* (H) */
     const es_saved_row *saved;
     int n_batch, n_head, n_ctx;
 } logits_call;
 
-/* Each block processes a head. A saved row holds the largest raw score, its
- * factor, and the inverse of a sum, which is not finite if a score of the row
- * is not finite. */
+/* Finds the largest logit of a head; each block processes one head. A saved row
+ * contains the largest raw score and its factor. The saved row also contains
+ * an inverse, which is not finite if a score of the row is not finite; in this
+ * case the result is NaN. */
 static __global__ void largest_kernel(logits_call call)
 {
     es_begin_kernel();
-    ES_DYNAMIC_SHARED(float, shared); /* (2,ES_MAX_WARPS): largest logit;
-                                       * nonzero if a row is not finite */
+    /* (2,ES_MAX_WARPS) each warp's largest logit, then 1 for each warp with
+     * a row that is not finite */
+    ES_DYNAMIC_SHARED(float, shared);
     const int head = (int)blockIdx.x, n_warps = (int)blockDim.x / 32;
     const int n = call.n_batch * call.n_ctx, warp = (int)threadIdx.x / 32;
     float largest = -INFINITY;
@@ -91,8 +93,8 @@ static void qk_factors(es_backend *backend, es_mem *factors,
 
 /* --- scaling -------------------------------------------------------------- */
 
-/* Scales columns 0 .. 2 d - 1 of rows with 3 d columns. In a row the heads of k
- * follow the heads of q. */
+/* Multiplies q and k of each head by the head's factor. A row of x stores q of
+ * all heads, then k, then v. */
 static __global__ void scale_kernel(float *x, const float *factors, int n_in,
                                     int width, int d_model)
 {

@@ -1,7 +1,7 @@
-/* Sums numbers over the devices of several ranks with NCCL, on a second stream.
- * The second stream starts from the first stream when a sum may begin, and the
- * first stream waits for the second when all sums are needed. A capture turns
- * the two streams into two branches of the graph. */
+/* Adds up arrays over the devices of several ranks with NCCL, on a second
+ * stream. When a sum may begin, the second stream waits for the first stream;
+ * when all sums are needed, the first stream waits for the second. A capture
+ * turns the two streams into two branches of the graph. */
 #include "hooks/trainer/cuda/nccl.h"
 
 #include <stdlib.h>
@@ -27,8 +27,9 @@ void es_cuda_ranks_free(es_cuda_ranks *ranks)
     free(ranks);
 }
 
-/* Selects the device for the calling thread. Each thread has a current device,
- * the first device by default. */
+/* Selects the device for the calling thread. CUDA would otherwise use the first
+ * device, since each thread has a separate current device. Returns NULL, or the
+ * reason for a failure. */
 static const char *enter(int device)
 {
     const cudaError_t code = cudaSetDevice(device);
@@ -57,8 +58,8 @@ static es_status join(es_backend *backend, const char id[ES_RANK_ID_SIZE],
                : es_fail(ES_EIO, "CUDA: %s", cudaGetErrorString(code));
 }
 
-/* Starts a sum on the side stream, after the current point of the first
- * stream. */
+/* Starts a sum on the second stream. The sum begins when the operations that
+ * the first stream contains at the time of this call are complete. */
 static void reduce(es_backend *backend, es_mem *x, size_t n, es_rank_sum how)
 {
     es_cuda_ranks *ranks = backend->ranks;
@@ -84,7 +85,8 @@ static void finish(es_backend *backend)
     if (!ranks->all.is_ahead)
         return;
     ranks->all.is_ahead = false;
-    /* Done even after trouble, because a capture must join its branches. */
+    /* This call is made even after trouble, because a capture must join its
+     * branches. */
     const cudaError_t code = cudaEventRecord(ranks->ends, ranks->stream);
     if (es_device_check(device, "a sum over ranks", code))
         es_device_check(
@@ -109,7 +111,7 @@ static void wait(es_backend *backend, const es_rank_patience *patience)
         else
             (void)usleep(20);
     }
-    /* A sum that waits for a lost rank would never end, so it is aborted. */
+    /* A sum that waits for a lost rank never ends, so NCCL is aborted. */
     if (all->comm)
         (void)all->nccl->abort(all->comm);
     all->comm = NULL;

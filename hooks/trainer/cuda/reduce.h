@@ -1,8 +1,8 @@
 /**
- * Computes sums in a fixed order: the lanes of a warp are added by halves, and
+ * Computes sums in a fixed order: the lanes of a warp are added in pairs, and
  * warps and blocks in the order of their numbers. Floats are never added
- * atomically, because the order of atomic additions, and with it the bits,
- * would vary.
+ * atomically, because the order of atomic additions, and therefore the bits of
+ * the sum, would vary.
  */
 #ifndef ES_CUDA_REDUCE_H
 #define ES_CUDA_REDUCE_H
@@ -14,14 +14,15 @@
 
 /** Number of threads of a block that copies or converts memory. */
 constexpr int ES_THREADS = 256;
-/** Maximum number of blocks that each have a sum, and maximum number of warps
- *  in a block. */
+/** ES_MAX_PIECES is the maximum number of blocks that each compute a part of a
+ *  sum. ES_MAX_WARPS is the maximum number of warps in a block. */
 constexpr unsigned ES_MAX_PIECES = 1024;
 constexpr int ES_MAX_WARPS = 32;
 
-/** Returns the number of blocks of a grid that processes n_items, `per_block`
- *  items per block and pass. At least 1, and at most `waves` blocks per
- *  processor, since each block may process several portions. */
+/** Returns the number of blocks of a grid for n_items items, of which a block
+ *  processes per_block at a time. The result is at least 1 and at most `waves`
+ *  blocks per multiprocessor, since a block may process several portions of
+ *  items. */
 static inline unsigned es_blocks(const es_backend *backend, size_t n_items,
                                  size_t per_block, int waves)
 {
@@ -31,8 +32,8 @@ static inline unsigned es_blocks(const es_backend *backend, size_t n_items,
     return (unsigned)(n < 1 ? 1 : n < most ? n : most);
 }
 
-/** Returns the number of blocks that each compute a sum; at most
- *  ES_MAX_PIECES. */
+/** Same as es_blocks, but at most ES_MAX_PIECES, for kernels in which each
+ *  block computes a part of a sum. */
 static inline unsigned es_pieces(const es_backend *backend, size_t n_items,
                                  size_t per_block, int waves)
 {
@@ -41,14 +42,15 @@ static inline unsigned es_pieces(const es_backend *backend, size_t n_items,
 }
 
 /** Returns the number of threads of a block that processes `width` elements,
- *  `lanes` per thread. */
+ *  `lanes` elements per thread: a multiple of 32, and at most `most`. */
 static inline int es_row_threads(int width, int lanes, int most)
 {
     const int n = (int)es_ceil_div((size_t)width, (size_t)(32 * lanes)) * 32;
     return n < most ? n : most;
 }
 
-/** Returns the sum of x over the lanes of the warp, in every lane. */
+/** Returns the sum of x over the lanes of the warp. Every lane gets the
+ *  result. */
 template <class X>
 ES_DEVICE X es_warp_sum(X x)
 {
@@ -58,8 +60,8 @@ ES_DEVICE X es_warp_sum(X x)
     return x;
 }
 
-/** Returns the largest x of the lanes of the warp, ignoring NaN, in every
- *  lane. */
+/** Returns the largest x of the lanes of the warp, ignoring NaN. Every lane
+ *  gets the result. */
 template <class X>
 ES_DEVICE X es_warp_max(X x)
 {
@@ -71,8 +73,9 @@ ES_DEVICE X es_warp_max(X x)
     return x;
 }
 
-/** Returns the sum of x over the threads of the block, in every thread. Uses
- *  shared (ES_MAX_WARPS), which may be reused before and after the call. */
+/** Returns the sum of x over the threads of the block. Every thread gets the
+ *  result. shared (ES_MAX_WARPS) is working memory, which the caller may use
+ *  before and after the call. */
 template <class X>
 ES_DEVICE X es_block_sum(X x, X *shared)
 {
@@ -88,7 +91,7 @@ ES_DEVICE X es_block_sum(X x, X *shared)
     return sum;
 }
 
-/** Returns the sum of pieces (n), in every thread of the block. */
+/** Returns the sum of pieces (n). Every thread of the block gets the result. */
 template <class X>
 ES_DEVICE X es_sum_pieces(const X *pieces, int n, X *shared)
 {
@@ -98,15 +101,16 @@ ES_DEVICE X es_sum_pieces(const X *pieces, int n, X *shared)
     return es_block_sum(sum, shared);
 }
 
-/** Returns exp(x) with a relative error below 4e-7 for |x| < 10 and below 1e-5
- *  near x = -90, where the result is negligible. Returns 0 for x below -87.4.
- *  Costs one instruction more than the hardware's 2^x. */
+/** Returns exp(x), with one more instruction than the hardware's 2^x. The
+ *  relative error is below 4e-7 for |x| < 10, and below 1e-5 near x = -90,
+ *  where the result is negligible. Returns 0 for x below -87.4. */
 ES_DEVICE float es_exp(float x)
 {
     return es_fast_exp2(x * 1.44269504f);
 }
 
-/** Returns the bytes of scratch needed to sum `n` doubles in pieces. */
+/** Returns the size of the scratch memory in bytes for n sums of doubles, each
+ *  of which is computed in up to ES_MAX_PIECES parts. */
 static inline size_t es_pieces_bytes(size_t n)
 {
     return ES_MAX_PIECES * n * sizeof(double);

@@ -1,5 +1,5 @@
-/* Implements y = beta x + f / alpha for scaled FFNs, the gate, and dropout,
- * forward and backward. */
+/* Implements the forward and backward passes of y = beta x + f / alpha for
+ * scaled FFNs, of the gate, and of dropout. */
 #include "hooks/trainer/cuda/reduce.h"
 
 template <class A>
@@ -56,7 +56,7 @@ static void combine(es_backend *backend, es_mem *y, const es_mem *x,
 
 /* --- the backward pass ---------------------------------------------------- */
 
-/* A block's sums of dy x and of dy f. */
+/* A thread's sums of dy x and of dy f. */
 typedef struct along {
     double x, f;
 } along;
@@ -66,11 +66,12 @@ struct combine_gradient {
     A *dx, *df;
     const A *dy, *x, *f;
     const float *alpha, *beta;
-    double *pieces; /* (2,blocks): sums of dy x, then sums of dy f */
+    double *pieces; /* (2,blocks) sums of dy x, then sums of dy f */
     es_split split;
 };
 
-/* Reads dy before writing dx, which may be the same array. */
+/* Computes dx and df for W elements, and adds to the sums. Reads dy before
+ * writing dx, because both may be the same array. */
 template <int W, class A>
 static ES_DEVICE void combine_back(along *sum, const combine_gradient<A> *g,
                                    size_t at, float by_x, float by_f)
@@ -158,13 +159,14 @@ static void combine_backward(es_backend *backend, es_mem *dx, es_mem *df,
 
 template <class A>
 struct gate_arguments {
-    A *y, *gate; /* backward: y is dx, gate becomes its gradient */
+    A *y, *gate; /* in the backward pass, y points to dx, and the gate's
+                  * gradient overwrites the gate */
     const A *x, *dy;
     es_split split;
 };
 
-/* Returns s = 1 / (1 + exp(-x)), and 1 - s in *rest, which stays accurate if s
- * is near 1. Uses exp(-|x|), which cannot overflow. */
+/* Returns s = 1 / (1 + exp(-x)), and 1 - s in *rest, computed so that it is
+ * accurate even if s is near 1. Uses exp(-|x|), which cannot overflow. */
 static ES_DEVICE float sigmoid(float *rest, float x)
 {
     const float small = es_exp(-fabsf(x)), large = 1 / (1 + small);
@@ -185,7 +187,8 @@ static ES_DEVICE void gate_lanes(const gate_arguments<A> *a, size_t at)
     es_store(a->y + at, x);
 }
 
-/* Reads dy before writing dx, which may be the same array. */
+/* Computes the gradients of W elements of x and of the gate. Reads dy before
+ * writing dx, because both may be the same array. */
 template <int W, class A>
 static ES_DEVICE void gate_back(const gate_arguments<A> *a, size_t at)
 {
@@ -261,8 +264,8 @@ struct dropout_arguments {
     size_t n;
 };
 
-/* Each thread processes a block of four elements, whose random factors are
- * computed together. */
+/* Each thread processes blocks of four elements, because the random numbers of
+ * four elements are computed together. */
 template <class A>
 static __global__ void dropout_kernel(dropout_arguments<A> a)
 {

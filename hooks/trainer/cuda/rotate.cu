@@ -1,7 +1,8 @@
 /* Applies Pythia's rotary position embedding. The first r dimensions of each
- * head's q and k are rotated in pairs (c, c + r/2): at position i, pair c turns
- * by the angle i base^(-2c/r). A block processes a few rows at a time, and
- * computes their sines and cosines once, in double, for all heads. */
+ * head's q and k are rotated in pairs (c, c + r/2): at position i, pair c is
+ * rotated by the angle i base^(-2c/r). A block processes a few rows at a time,
+ * and computes the sines and cosines of these rows once, in double, for all
+ * heads. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
@@ -25,8 +26,8 @@ static int count_rotated(int head_width)
     return quarter > 2 ? quarter : 2;
 }
 
-/* Fills turns (rows,2,pairs) with the cosines of a row's angles, then the
- * sines. */
+/* Fills turns (rows,2,pairs) with the cosines and then the sines of each row's
+ * angles. For the backward pass, negates the sines. */
 static __device__ void fill_turns(float *turns, const rotation *r, int first)
 {
     const int n = N_ROWS * r->n_pairs;
@@ -40,7 +41,7 @@ static __device__ void fill_turns(float *turns, const rotation *r, int first)
     }
 }
 
-/* Rotates W pairs of one head at one position. */
+/* Rotates W pairs of dimensions of one head at one position. */
 template <int W, class A>
 static ES_DEVICE void turn(A *x, const float *turns, int n_pairs)
 {
@@ -57,7 +58,8 @@ static ES_DEVICE void turn(A *x, const float *turns, int n_pairs)
     es_store(x + n_pairs, right);
 }
 
-/* In a row the heads of k follow the heads of q. */
+/* Rotates q and k of all heads in N_ROWS rows. A row stores q of all heads,
+ * then k of all heads. */
 template <class A, int W>
 static __device__ void turn_rows(A *qkv, const float *turns, const rotation *r,
                                  int first)

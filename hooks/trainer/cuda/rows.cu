@@ -1,5 +1,5 @@
-/* Implements LayerNorm with one warp per row. A row is read from memory once;
- * later reads of the same row find it in the cache. */
+/* Implements LayerNorm with one warp per row. A row is read several times, but
+ * only the first read goes to memory; later reads find the row in the cache. */
 #include "hooks/trainer/cuda/reduce.h"
 
 typedef struct norm_forward {
@@ -9,8 +9,8 @@ typedef struct norm_forward {
     float epsilon;
 } norm_forward;
 
-/* Return the first row that a warp processes, and the distance to its next
- * row. */
+/* first_row returns the first row that a warp processes, and row_step the
+ * distance to the warp's next row. */
 static __device__ int first_row()
 {
     return (int)(es_thread() / 32);
@@ -20,7 +20,8 @@ static __device__ int row_step()
     return (int)(es_all_threads() / 32);
 }
 
-/* Returns the sum of (x - from)^power over the warp's row. */
+/* Returns the sum over the warp's row of x, or of (x - from)^2 if `power` is
+ * 2. */
 template <int power, int W, class A>
 static __device__ float row_sum(const A *x, int width, float from)
 {
@@ -98,14 +99,14 @@ static void layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
  * the blocks. */
 
 typedef struct norm_backward {
-    float *partial; /* (blocks,2 width): each block's dweight, then its dbias */
+    float *partial; /* (blocks,2 width) each block's dweight, then its dbias */
     const float *mean, *rstd, *weight;
     int n_rows, width;
 } norm_backward;
 
-/* A lane's packs of a row of dy, x and dx. N packs are read at once and stay in
- * registers. With N = 0 a row may have any width, and packs are read where they
- * are needed. */
+/* A lane's packs of one row of dx, dy and x. If N > 0, the N packs of each
+ * array are read at once and stay in registers. If N is 0, the row may have any
+ * width, and packs are read when they are needed. */
 template <class A, int W, int N>
 struct row_packs {
     A *dx;
@@ -113,7 +114,7 @@ struct row_packs {
     uint4 of_dx[N > 0 ? N : 1], of_dy[N > 0 ? N : 1], of_x[N > 0 ? N : 1];
 };
 
-/* Returns the first column of the lane's k-th pack. */
+/* Returns the first column of the k-th pack that the lane processes. */
 template <int W>
 static ES_DEVICE int pack_at(int k)
 {
@@ -134,7 +135,7 @@ static ES_DEVICE void read_packs(row_packs<A, W, N> *row, int width)
     }
 }
 
-/* Loads the k-th pack, which begins at column j. */
+/* Loads the k-th pack of dy and of x, which begins at column j. */
 template <class A, int W, int N>
 static ES_DEVICE void take_pack(float (&d)[W], float (&v)[W],
                                 const row_packs<A, W, N> *row, int k, int j)
@@ -148,7 +149,7 @@ static ES_DEVICE void take_pack(float (&d)[W], float (&v)[W],
     }
 }
 
-/* Computes the means over the row of g = dy weight, and of g times the
+/* Computes two means over the row: of g = dy weight, and of g times the
  * normalised x. */
 template <class A, int W, int N>
 static ES_DEVICE void row_means(float *mean_g, float *mean_gx,
@@ -175,7 +176,7 @@ static ES_DEVICE void row_means(float *mean_g, float *mean_gx,
     *mean_gx = es_warp_sum(dot) * rstd / width;
 }
 
-/* Processes a row: writes dx, and adds to the lane's column sums of dweight and
+/* Processes a row: adds to dx, and to the lane's column sums for dweight and
  * dbias. */
 template <class A, int W, int N>
 static ES_DEVICE void row_back(row_packs<A, W, N> *row, float *sums,
@@ -238,12 +239,13 @@ static __global__ void layer_norm_backward_kernel(A *dx, const A *dy,
     }
 }
 
-/* Number of columns that a block of the second kernel processes, and threads
- * per column. */
+/* N_COLUMNS is the number of columns that a block of the second kernel
+ * processes, and N_SHARES the number of threads per column. */
 #define N_COLUMNS 32
 #define N_SHARES 16
 
-/* Adds the column sums of partial (n_pieces,2 n) to dweight and dbias (n). */
+/* Adds the sums of the columns of partial (n_pieces,2 n) to dweight (n) and
+ * dbias (n). */
 static __global__ void add_columns_kernel(float *dweight, float *dbias,
                                           const float *partial, int n_pieces,
                                           int n)
@@ -267,8 +269,9 @@ static __global__ void add_columns_kernel(float *dweight, float *dbias,
     to[0] += sum;
 }
 
-/* Returns the number of warps whose sums fit in 48 KiB, so that several blocks
- * share a processor; at least 1. */
+/* Returns the number of warps of a block, chosen so that the warps' sums fit in
+ * 48 KiB of shared memory and several blocks share a multiprocessor. The result
+ * is at least 1. */
 static int count_warps(int n_slots)
 {
     const size_t bytes = 2 * (size_t)n_slots * sizeof(float);
@@ -276,7 +279,8 @@ static int count_warps(int n_slots)
     return (int)(n < 1 ? 1 : n < ES_THREADS / 32 ? n : ES_THREADS / 32);
 }
 
-/* A row of up to 4 packs per lane is kept in registers. */
+/* Returns the kernel for rows of this width. Rows of up to 4 packs per lane are
+ * kept in registers. */
 template <class A>
 static void (*norm_backward_of(int width, bool fits))(A *, const A *, const A *,
                                                       norm_backward)
@@ -328,8 +332,8 @@ static void layer_norm_backward(es_backend *backend, es_mem *dx,
               (const float *)n.partial, (int)blocks, width);
 }
 
-/* Also covers the scratch of the other files of this folder that process rows
- * or sums. */
+/* The result also covers the scratch memory of other files in this folder that
+ * process rows or compute sums. */
 size_t es_cuda_rows_scratch(const es_extents *largest)
 {
     const size_t norm =

@@ -1,6 +1,6 @@
-/* Computes the statistics of a step, all in double: the entropy penalty,
- * statistics of heads from row statistics, statistics of activations, and the
- * mean loss. */
+/* Computes the statistics of a training step: the entropy penalty, the
+ * statistics of heads from row statistics, the statistics of activations, and
+ * the mean loss. All sums are in double. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 /* --- the regulariser: a block for each head ------------------------------- */
 
 typedef struct penalty_arguments {
-    double *sums; /* (H) sum of the penalties of each head */
+    double *sums; /* (H) sum of each head's penalties */
     float *dentropy, *dtheta;
     const float *entropy, *theta;
     const es_control *control;
@@ -33,7 +33,7 @@ static __device__ head open_head(const penalty_arguments *a)
     return h;
 }
 
-/* Returns the offset of the i-th row of the block's head. */
+/* Returns the offset of the i-th row of the head that the block processes. */
 static __device__ size_t row_at(const es_penalty *how, int i)
 {
     const int b = i / how->n_ctx, at = i - b * how->n_ctx;
@@ -41,8 +41,9 @@ static __device__ size_t row_at(const es_penalty *how, int i)
     return sequence * (size_t)how->n_ctx + (size_t)at;
 }
 
-/* Returns the regulariser's penalty of one entropy, and the derivative in
- * *slope. The indicator function is false for a NaN. */
+/* Returns the regulariser's penalty of an entropy e, and writes the derivative
+ * to *slope. Deviations within the tolerance are not penalised, and neither is
+ * NaN. */
 static __device__ double penalise(double *slope, double e, const head *h,
                                   double gamma)
 {
@@ -52,8 +53,8 @@ static __device__ double penalise(double *slope, double e, const head *h,
     return counts ? deviation * deviation : 0;
 }
 
-/* Returns the sum of the penalties of the head's rows. An infinite entropy does
- * not count. */
+/* Returns the sum of the penalties of the head's rows. A row whose entropy is
+ * not finite is not penalised. */
 static __device__ double penalise_rows(double *slopes,
                                        const penalty_arguments *a,
                                        const head *h, double *shared)
@@ -73,8 +74,8 @@ static __device__ double penalise_rows(double *slopes,
     return es_block_sum(sum, shared);
 }
 
-/* Returns the penalty of the mean entropy over finite rows, and distributes the
- * gradient of the mean to these rows. */
+/* Returns the penalty of the head's mean entropy. Rows whose entropy is not
+ * finite are excluded from the mean and get a gradient of 0. */
 static __device__ double penalise_mean(double *slopes,
                                        const penalty_arguments *a,
                                        const head *h, double *shared)
@@ -112,7 +113,7 @@ static __global__ void entropy_penalty_kernel(penalty_arguments a)
         a.dtheta[blockIdx.x] -= (float)(h.factor * slopes * h.largest);
 }
 
-/* Adds the penalties of all heads, in the order of heads. */
+/* Adds up the penalties of all heads in the order of heads. */
 static __global__ void add_penalties_kernel(float *loss, const double *sums,
                                             int n_head, int n_layer)
 {
@@ -137,7 +138,8 @@ static void entropy_penalty(es_backend *backend, es_mem *loss, es_mem *dentropy,
                                  es_at<es_control>(control),
                                  *penalty,
                                  scale};
-    /* There are few heads, so each head gets a large block. */
+    /* Blocks are large, because there are few heads and each block processes
+     * one head. */
     const int n_threads =
         es_row_threads(penalty->n_batch * penalty->n_ctx, 1, 1024);
     es_launch(backend->device, "entropy penalty", entropy_penalty_kernel,
@@ -150,7 +152,7 @@ static void entropy_penalty(es_backend *backend, es_mem *loss, es_mem *dentropy,
 
 /* --- rows of heads: a block for each head --------------------------------- */
 
-/* Implements es_head_sums_add_rows on a device, where each thread processes a
+/* Same as es_head_sums_add_rows, but on a device, where each thread processes a
  * part of the rows. */
 
 typedef struct measured {
@@ -172,7 +174,8 @@ static __device__ void add_row(es_head_sums *share, const measured *m,
     }
 }
 
-/* Merges the lanes' parts of a sequence. Every lane has the result. */
+/* Merges the results of the warp's lanes for a sequence. Every lane gets the
+ * merged result. */
 static __device__ void merge_lanes(es_head_sums *share)
 {
     share->finite_rows = es_warp_sum(share->finite_rows);
@@ -184,7 +187,8 @@ static __device__ void merge_lanes(es_head_sums *share)
                 : es_warp_sum(share->values[i]);
 }
 
-/* Merges the parts of the block's warps, and completes the sequence. */
+/* Merges the results of the warps for a sequence, and completes the
+ * sequence. */
 static __device__ void end_sequence(es_head_sums *share,
                                     const es_head_sums *warps, int n_warps)
 {
@@ -209,15 +213,17 @@ static __device__ es_head_sums start_share(void)
     return share;
 }
 
-/* Each block processes one head of all layers (L,H). n_group of its threads
- * process one sequence at a time. The sums of a head add the sequences of each
- * group in order, then the groups. */
+/* Computes the sums of one head of one layer per block, for all layers and
+ * heads (L,H). The block's threads form groups of n_group threads, and each
+ * group processes one sequence at a time. The sums are added in a fixed order:
+ * first the sequences of each group, then the groups. */
 static __global__ void measure_rows_kernel(es_head_sums *sums, measured m,
                                            int n_batch, int n_head, int n_ctx,
                                            int n_group)
 {
     es_begin_kernel();
-    ES_DYNAMIC_SHARED(es_head_sums, warps); /* (n_warps), later (groups) */
+    ES_DYNAMIC_SHARED(es_head_sums, warps); /* (n_warps) results of warps;
+                                             * the results of groups follow */
     const int n_groups = (int)blockDim.x / n_group;
     const int group = (int)threadIdx.x / n_group;
     const int own = (int)threadIdx.x % n_group;
@@ -279,7 +285,7 @@ static ES_DEVICE void add_activations(es_layer_sums *to, const A *x)
     }
 }
 
-/* Writes the sum of each block to `pieces`. */
+/* Writes each block's sums to pieces (blocks). */
 template <class A>
 static __global__ void activation_stats_kernel(es_layer_sums *pieces,
                                                const A *x, es_split split)

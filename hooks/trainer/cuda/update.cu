@@ -1,5 +1,5 @@
-/* Implements the update of a step: the norm of the gradient, clipping, and
- * AdamW. AdamW also writes the copy of the weights in the precision of
+/* Implements the update of a training step: the norm of the gradient, clipping,
+ * and AdamW. AdamW also updates the copies of the weights in the precision of
  * products. */
 #include "hooks/trainer/cuda/reduce.h"
 
@@ -64,8 +64,8 @@ static void sum_squares(es_backend *backend, es_mem *out, const es_mem *x,
 
 /* --- clipping ------------------------------------------------------------- */
 
-/* Computes grad_scale, and sets skips if the step must be skipped. The loss is
- * checked unless it is NULL. */
+/* Computes grad_scale. Sets `skips` if the gradient's norm or the loss is not
+ * finite and the step may be skipped. The loss is not checked if it is NULL. */
 static __global__ void clip_kernel(es_control *control, const double *squares,
                                    const double *loss, float max_norm,
                                    bool may_skip)
@@ -102,7 +102,7 @@ typedef struct adamw_arguments {
     es_split split;
 } adamw_arguments;
 
-/* Writes the copy of param in the precision of products, if there is a copy. */
+/* Writes W updated parameters to their copy in the precision of products. */
 template <class A, int W>
 static ES_DEVICE void store_copy(A *copy, const float (&p)[W])
 {
@@ -112,7 +112,7 @@ static ES_DEVICE void store_copy(A *copy, const float (&p)[W])
         es_store(copy, p);
 }
 
-/* Learning rates and factors that are the same for every parameter. */
+/* Rates and factors that are the same for all parameters. */
 typedef struct adamw_rates {
     float scale, keep, rate, root;
 } adamw_rates;
@@ -142,7 +142,8 @@ static ES_DEVICE void update(const adamw_arguments *a, A *copy,
         store_copy(copy + at, p);
 }
 
-/* Applies AdamW. `copy` is the copy of param, or NULL. */
+/* Applies AdamW to n parameters. `copy` is their copy in the precision of
+ * products, or NULL. */
 template <class A>
 static __global__ void adamw_kernel(adamw_arguments a, A *copy)
 {
@@ -162,13 +163,14 @@ static __global__ void adamw_kernel(adamw_arguments a, A *copy)
         update<lanes>(&a, copy, &rates, split.head + i * lanes);
 }
 
-/* Returns the copy of parameters for which a copy is kept, or NULL. */
+/* Returns the copy of `param` in the precision of products, or NULL if there is
+ * none. */
 template <class A>
 static A *copy_of(const es_backend *backend, const es_mem *param)
 {
     bool is_copy;
     const es_mem *found = es_cuda_weights(backend, param, &is_copy);
-    /* the copies belong to this back-end, so they may be written */
+    /* the back-end owns the copies, so it may write to them */
     return is_copy ? es_at<A>(const_cast<es_mem *>(found)) : NULL;
 }
 
