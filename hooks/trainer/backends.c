@@ -25,8 +25,9 @@ static es_status no_precision(const char *name, es_precision precision)
                    es_precision_names[precision]);
 }
 
-/* Searches for the back-end's library in the program's folder, then among the
- * installed libraries. */
+/* Writes to `path` the library that ENTROPY_TRAIN_CUDA names, otherwise the
+ * library in or near the program's folder if it exists, otherwise the bare
+ * name, for which the dynamic loader searches. */
 static void find_library(char path[PATH_MAX])
 {
     static const char *const places[] = {"", "/../lib/entropyscan"};
@@ -47,12 +48,12 @@ static void find_library(char path[PATH_MAX])
     snprintf(path, PATH_MAX, LIBRARY);
 }
 
-/* The library is never unloaded, because a process can unload neither the
+/* The library is never unloaded, because a process can unload neither the GPU
  * driver nor the threads that the library has started. */
 static es_status load_library(es_ops_getter **out, const char *path)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) { /* the message of dlerror begins with the path */
+    if (!library) { /* the message of dlerror usually begins with the path */
         const char *why = dlerror();
         if (why && strncmp(why, path, strlen(path)) == 0)
             return es_fail(ES_EIO, "%s: back-end cuda is not available", why);
@@ -62,8 +63,8 @@ static es_status load_library(es_ops_getter **out, const char *path)
     const unsigned *stamp = dlsym(library, ES_OPS_STAMP_NAME);
     void *symbol = dlsym(library, ES_OPS_GETTER);
     if (stamp && symbol && *stamp == ES_OPS_STAMP) {
-        /* POSIX guarantees that this object pointer converts to a function
-         * pointer. */
+        /* POSIX guarantees that an object pointer returned by dlsym can be
+         * converted to a function pointer. */
         memcpy(out, &symbol, sizeof symbol);
         return ES_OK;
     }
@@ -108,7 +109,8 @@ es_status es_ops_choose(const es_ops **out, const char *name,
     snprintf(note, size, "%s", "");
     if (strcmp(name, "auto") != 0)
         return es_ops_find(out, name, precision);
-    /* The library may be installed on a machine without a device. */
+    /* The library may be installed although the machine has no device, so try
+     * to open one. */
     if (es_ops_find(out, "cuda", precision) == ES_OK &&
         (*out)->open(&backend, 0) == ES_OK) {
         (*out)->close(backend);

@@ -1,14 +1,15 @@
-/* Draws the micro-batches of training and evaluation and prepares them for the
- * model's family: next tokens, hidden tokens, or classes of images. */
+/* Draws the micro-batches of training and evaluation, and prepares their
+ * targets for the model's family: next tokens, masked tokens, or classes of
+ * images. */
 #include "hooks/trainer/batches.h"
 
 #include "hooks/trainer/masking.h"
 
 #include <math.h>
 
-/* Streams of random numbers for masks. The masks of training depend on the
- * run's seed. The masks of evaluations do not, so that every run hides the same
- * tokens. */
+/* Numbers of the random streams for masks. The masks of training depend on the
+ * run's seed. The masks of evaluations do not depend on it, so that every run
+ * hides the same tokens. */
 enum { MASKS_OF_TRAINING = 1, MASKS_OF_EVALUATION = 2 };
 
 /* Draws sequences at random places. If the data have padding or are images,
@@ -42,8 +43,8 @@ static void label(const es_model_config *config, int32_t *targets)
     }
 }
 
-/* Hides some tokens for families that predict hidden tokens, and sets the
- * classes of images. */
+/* Hides some tokens for families that predict masked tokens, and sets the
+ * targets of images to their classes. */
 static es_status prepare(const es_data *data, int32_t *tokens, int32_t *targets,
                          uint64_t seed, uint64_t index, uint32_t stream)
 {
@@ -70,7 +71,8 @@ es_status es_batch_train(const es_data *data, int32_t *tokens, int32_t *targets,
     const es_model_config *config = &settings->model;
     const uint64_t world = (uint64_t)settings->world;
     const uint64_t n = (uint64_t)settings->train.accumulate * world;
-    /* Each rank takes one micro-batch before any rank takes a second one. */
+    /* Micro-batches are distributed in turn: each rank gets one before any rank
+     * gets its second. */
     const uint64_t index =
         (uint64_t)step * n + (uint64_t)i * world + (uint64_t)settings->rank;
     es_status status =

@@ -17,8 +17,9 @@ typedef struct es_data {
 } es_data;
 
 /**
- * Draws micro-batch i of this rank in a training step. Over all ranks and steps
- * this is micro-batch (step x accumulate + i) x world + rank.
+ * Draws micro-batch i of this rank in a training step. Its number among the
+ * micro-batches of all ranks and steps is (step x accumulate + i) x world +
+ * rank.
  *
  *   inputs   (B,I) written, I = es_model_config_n_inputs
  *   targets  (B,T) written; the memory must hold (B,I)

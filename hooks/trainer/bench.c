@@ -50,8 +50,8 @@ static int by_value(const void *a, const void *b)
 es_middle es_middle_of(double *x, size_t n)
 {
     qsort(x, n, sizeof *x, by_value);
-    /* The number of values below the median has the distribution binomial(n,
-     * 1/2). */
+    /* The number of values below the median follows the distribution
+     * binomial(n, 1/2). */
     double half_width = 0.98 * sqrt((double)n);
     double low = floor(0.5 * (double)n - half_width);
     size_t rank = low < 1 ? 0 : (size_t)low - 1;
@@ -119,8 +119,8 @@ static es_status make_folder(bench *b)
 }
 
 /**
- * Writes a token file of random tokens, since the speed does not depend on the
- * tokens.
+ * Writes a token file of random tokens, because the speed does not depend on
+ * which tokens are used.
  */
 static es_status write_tokens(const bench *b)
 {
@@ -170,8 +170,8 @@ static es_status take_step(bench *b, int side, double took[N_CLOCKS])
 }
 
 /**
- * Trains the two steps of one pair; a negative `pair` is a warm-up. The pairs
- * alternate in which step comes first.
+ * Trains the two steps of one pair; a negative `pair` is a warm-up. The
+ * recorded step comes first in every other pair.
  */
 static es_status take_pair(bench *b, int64_t pair)
 {

@@ -9,14 +9,14 @@
 
 /**
  * Trains on random tokens in pairs of steps; settings->pairs is the number of
- * pairs. One step of a pair is measured and recorded, the other is not; pairs
- * alternate in which step comes first. Both steps train in the same way. Prints
- * medians, fastest steps, tokens/s and the share of recording, in wall time and
- * in CPU time of the training thread.
+ * pairs. One step of a pair is measured and recorded, the other step is not;
+ * the recorded step comes first in every other pair. Both steps train in the
+ * same way. Prints medians, fastest steps, tokens/s and the share of recording,
+ * in wall time and in CPU time of the training thread.
  *
- * On a shared machine the two steps of a pair meet similar noise. The result is
- * the Hodges-Lehmann estimate of the differences within pairs
- * (es_middle_of_means), which a few interrupted steps do not change.
+ * On a shared machine, other processes delay both steps of a pair about
+ * equally. The result is the Hodges-Lehmann estimate of the differences within
+ * pairs (es_middle_of_means), which a few interrupted steps do not change.
  *
  * Works in a temporary folder under $TMPDIR and removes it afterwards. Returns
  * ES_OK; ES_EUSAGE, ES_EIO, ES_ENOMEM, or a status of es_recorder_open.
@@ -39,7 +39,8 @@ es_middle es_middle_of(double *x, size_t n);
  *  median, such as differences between alternating measurements of the same
  *  kind. Returns the median of the means of all x[i] and x[j], i <= j (Hodges
  *  and Lehmann), and the interval of Wilcoxon's signed-rank test in the normal
- *  approximation, which is about a fifth narrower. */
+ *  approximation, which is about a fifth narrower than the interval of
+ *  es_middle_of. */
 es_middle es_middle_of_means(double *x, size_t n);
 
 #endif

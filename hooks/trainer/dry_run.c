@@ -1,7 +1,7 @@
-/* Implements --dry-run: makes the checks of a training run, in the same order,
- * without training. es_trainer_try checks settings, back-end and data with the
- * code of es_trainer_new; this file checks weights, checkpoints and the run
- * file. */
+/* Implements --dry-run, which makes the checks of a training run in the same
+ * order, without training. es_trainer_try checks settings, back-end and data
+ * with the code of es_trainer_new; this file checks weights, checkpoints and
+ * the run file. */
 #include "hooks/trainer/dry_run.h"
 
 #include "analyzer/base/infile.h"
@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/** Loads the weights into a forward-only model on the CPU, with the smallest
- *  micro-batch. */
+/** Checks the weights of --init by loading them into a forward-only model on
+ *  the CPU, with the smallest micro-batch. */
 static es_status try_weights(es_trainer *trainer)
 {
     es_model_config config = trainer->settings.model;
@@ -37,7 +37,7 @@ static es_status try_weights(es_trainer *trainer)
 static void find_parent(char out[ES_PATH_SIZE], const char *path)
 {
     size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/') /* drops a final '/' */
+    while (n > 1 && path[n - 1] == '/') /* remove final '/' */
         n--;
     while (n > 0 && path[n - 1] != '/')
         n--;
@@ -54,12 +54,13 @@ static es_status try_to_make(const char *path)
     return ES_OK;
 }
 
-/** Checks that the run file can be created or extended. A run file may exist,
- *  since the new run is added to it; any other existing file is refused. */
+/** Checks that the run file can be created or extended. A file at `path` is
+ *  accepted only if it is a run file, to which the new run would be added. */
 static es_status try_run_file(const char *path)
 {
     static const char sqlite[] = "SQLite format 3", ours[] = "ENTR";
-    /* length of SQLite's file header, and offset of the application's ID */
+    /* length of SQLite's file header in bytes, and offset of the application ID
+     * in the header */
     enum { HEADER = 100, ID = 68 };
     char head[HEADER];
     uint64_t size;

@@ -15,8 +15,8 @@
  *
  *   settings   a vocabulary of 0 is replaced by the data's vocabulary
  *   from       checkpoint to resume from; NULL: train from the beginning
- *   unchecked  called for each part that cannot be checked because it is not
- *              given or is not on this machine
+ *   unchecked  called for each item that is not checked, because it is not
+ *              given or is not available on this machine
  *
  * Returns ES_OK, or the status with which the training run would end.
  */

@@ -1,8 +1,8 @@
-/* Defines the text below the options in the --help of each verb: explanations
- * that concern more than one option. */
+/* Defines the explanations below the list of options in the --help text of each
+ * verb. Each explanation concerns more than one option. */
 #include "hooks/trainer/help.h"
 
-/* Text for every verb with --emulate. */
+/* Paragraph in the help of every verb with --emulate. */
 #define EMULATION                                                              \
     "--emulate fp16 rounds to half precision what an fp16 forward pass\n"      \
     "stores (to the nearest, and to infinity from 65520 on): the sum of\n"     \
@@ -14,7 +14,7 @@
     "gradients and the optimiser stay in fp32; a gradient passes through a\n"  \
     "rounding unchanged.\n\n"
 
-/* Text for every verb that evaluates. */
+/* Paragraph in the help of every verb that evaluates. */
 #define INFERENCE                                                              \
     "--inference polynomial evaluates PSM models as homomorphic encryption\n"  \
     "requires: without division, roots or exponentials. PowerSoftmax\n"        \
@@ -43,12 +43,13 @@ const char es_train_details[] =
     "Published sizes are for cuda, in fp16; on the CPU give --backend cpu\n"
     "--precision fp32.\n"
     "\n"
-    "--dry-run prints the configuration, as --config reads it, and refuses\n"
-    "what a training would refuse: options that the back-end lacks; data,\n"
-    "weights or a checkpoint that do not fit; places it cannot write to. It\n"
-    "reports what it did not check: data or a run file that are not given,\n"
-    "an existing run file, other ranks, and --backend cuda where it does not\n"
-    "start, as on a login node. It does not check memory or the recorder.\n"
+    "--dry-run prints the configuration in the form that --config reads, and\n"
+    "ends with the error with which a training run would end: an option that\n"
+    "the back-end does not support; data, weights or a checkpoint that do\n"
+    "not fit; an output that cannot be written. It lists the items that it\n"
+    "has not checked: data or a run file that are not given, an existing run\n"
+    "file, other ranks, and --backend cuda on a machine without a device,\n"
+    "such as a login node. It does not check memory or the recorder.\n"
     "\n"
     "--checkpoint DIR keeps the run's last checkpoints in DIR, as\n"
     "NAME-STEP.safetensors: every --checkpoint-every steps, at the end and\n"

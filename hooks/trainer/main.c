@@ -44,9 +44,9 @@ static void catch_signals(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    /* A closed pipe for progress, or a checkpoint beyond the limit on file
-     * sizes, must not end the training. Both signals are ignored, so that the
-     * calls fail with an error instead. */
+    /* A write to a closed standard error, or a checkpoint larger than the limit
+     * on file sizes, must not end the training. Ignore both signals, so that
+     * the writes fail with an error instead. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
 }
@@ -100,16 +100,18 @@ static bool print_information(const es_settings *settings,
 
 /* --- progress ------------------------------------------------------------- */
 
-/* State of the progress display: a single line on a terminal, or an occasional
- * line in a file. */
-#define BAR 16
+#define BAR 16 /* length of the bar in characters */
 
+/* State of the progress display, which is a single line on a terminal or an
+ * occasional line in a file. */
 typedef struct progress {
-    es_progress line; /* silent unless stderr is a terminal */
-    bool quiet;       /* print warnings only */
-    bool warns;       /* true on the rank that prints warnings */
+    es_progress line; /* line on the terminal; prints nothing unless stderr is a
+                         terminal */
+    bool quiet;       /* print warnings but no progress */
+    bool warns; /* true on the rank that prints the warnings of all ranks */
     int64_t n_steps, log_every;
-    int64_t first_step; /* first step of this process; -1 before any step */
+    /* first step that this process runs; -1 before any step */
+    int64_t first_step;
     int n_heads, ctx;
     double started;
     double eval_ce;      /* loss of the last evaluation; NaN before the first */
@@ -122,9 +124,9 @@ static double now(void)
 }
 
 /**
- * Writes a bar that shows how the heads' entropies are distributed, lowest
- * entropies first: '_' below a quarter of the ceiling, '-', '=', '#' above
- * three quarters, '!' not finite.
+ * Writes a bar that shows how the heads' entropies are distributed, from the
+ * lowest entropy to the highest: '_' below a quarter of the ceiling, '-' below
+ * half, '=' below three quarters, '#' above, '!' not finite.
  */
 static void print_bar(char *out, const es_bands *bands)
 {
@@ -199,7 +201,7 @@ static void show_warning(void *user, const char *message)
 
 /* --- train --------------------------------------------------------------- */
 
-/** Prints the result as one line on standard output. */
+/** Prints the result of the training as one line on standard output. */
 static void print_result(const es_settings *settings,
                          const es_train_result *result)
 {
@@ -326,7 +328,7 @@ static es_status complete_settings(es_settings *settings, es_checkpoint **from,
 }
 
 /** Connects to the other ranks, if there are any. Sets *reports to true if this
- *  process is to print a failure. */
+ *  process must print the message of a failure. */
 static es_status meet_ranks(es_transport **out, bool *reports,
                             es_settings *settings)
 {
@@ -463,7 +465,8 @@ static int run_verify(int argc, char **argv)
     free(settings.cases);
     if (status != ES_OK)
         return failure(status);
-    /* A case that could not be built has not been verified. */
+    /* A case that could not be built has not been verified, so the exit code
+     * reports a failure. */
     return counts.failed + counts.not_built > 0 ? EXIT_RESULT : 0;
 }
 

@@ -6,15 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Options of es_mask_tokens. The random choice depends on seed, index, stream
- *  and the position of the token. */
+/** Options of es_mask_tokens. The random choice of a token depends on seed,
+ *  index, stream and the token's position. */
 typedef struct es_masking {
-    int mask;         /* token that replaces hidden tokens */
-    int padding;      /* token that is never hidden; -1 without padding */
-    int vocab;        /* vocabulary size, for random replacements */
-    uint64_t seed;    /* seed of the random choice */
-    uint64_t index;   /* index of the micro-batch */
-    uint32_t stream;  /* separates choices that must be independent */
+    int mask;        /* token that replaces hidden tokens */
+    int padding;     /* token that is never hidden; -1 if there is no padding */
+    int vocab;       /* vocabulary size, for random replacements */
+    uint64_t seed;   /* seed of the random choice */
+    uint64_t index;  /* index of the micro-batch */
+    uint32_t stream; /* number of the random stream; masks of different streams
+                        are independent */
     const char *path; /* path of the data, for messages */
 } es_masking;
 

@@ -19,10 +19,10 @@ typedef struct sums {
 
 typedef struct probe {
     es_trainer *trainer;
-    es_train_record *record; /* NULL if nothing is recorded */
+    es_train_record *record; /* NULL if the probe does not record */
     es_probe_result *result;
     es_losses losses;
-    size_t n_layers, n_heads; /* n_heads counts the heads of all layers */
+    size_t n_layers, n_heads; /* n_heads is the number of heads of all layers */
     double *entropies;        /* (L,H) entropies of the current micro-batch */
     sums *heads;              /* (L,H), entropies */
     sums *layers;      /* (L + 1) mean entropies of layers and of all heads */
@@ -79,8 +79,8 @@ static void warn(const es_train_watch *watch, const char *message)
         watch->on_warning(watch->user, message);
 }
 
-/** Warns if sequences are read repeatedly, because the deviation is then too
- *  small. */
+/** Warns if the probe reads some sequences more than once, because the standard
+ *  deviation is then too small. */
 static void warn_of_repeats(const probe *p, const es_train_watch *watch)
 {
     const es_settings *settings = &p->trainer->settings;
@@ -113,7 +113,8 @@ static es_status calibrate(probe *p, const es_train_watch *watch)
     return status;
 }
 
-/** Runs micro-batch i again, with exact inference, and adds its loss. */
+/** Evaluates micro-batch i again, with exact inference, and adds the loss to
+ *  p->exact. */
 static es_status add_exact(probe *p, int64_t i)
 {
     es_losses losses;
@@ -155,7 +156,7 @@ static void record_all(probe *p)
     int64_t n = result->n_batches;
     double missing = (double)(result->settings.eval_batches - n) / (double)n;
     es_losses sum = p->losses;
-    es_losses_add(&p->losses, &sum, missing); /* 0 unless stopped */
+    es_losses_add(&p->losses, &sum, missing); /* missing = 0 unless stopped */
     float deviation = (float)spread_of(&p->ce, n).deviation;
     es_train_record_eval(p->record, result->start.step, &p->losses,
                          p->trainer->measure);
@@ -193,7 +194,7 @@ static double reduce(const float *values, size_t n, es_head_series series)
     return finite > 0 ? sum / finite : (double)NAN;
 }
 
-/** Summarises heads first .. first + n - 1 in one row of the table. */
+/** Summarises heads first .. first + n - 1 in *out, one row of the table. */
 static void summarise(es_probe_layer *out, es_measure *measure, size_t first,
                       size_t n)
 {

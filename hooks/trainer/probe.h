@@ -15,8 +15,9 @@ typedef struct es_probe_spread {
 /** Results of one layer. Entropies are in nats, means over batch and
  *  queries. */
 typedef struct es_probe_layer {
-    es_probe_spread entropy; /* mean over heads with a finite entropy */
-    double lowest, highest;  /* entropies of heads; NaN if all are non-finite */
+    es_probe_spread entropy; /* mean over the heads with a finite entropy */
+    /* lowest and highest entropy of a head; NaN if no entropy is finite */
+    double lowest, highest;
     /* Other series of the heads, each reduced to one value: the maximum, the
      * sum of counts, or the mean over heads with a finite value; NaN if no head
      * has a finite value. */
@@ -35,15 +36,16 @@ typedef struct es_probe_site {
 } es_probe_site;
 
 typedef struct es_probe_result {
-    int64_t n_batches; /* number of completed micro-batches; fewer than
-                        * requested after a stop */
+    int64_t n_batches; /* number of completed micro-batches; less than requested
+                          if the probe was stopped */
     es_start start;
     es_probe_spread ce; /* cross-entropy in nats */
     double accuracy;    /* share of images classified correctly */
     int n_layers;
-    es_probe_layer *layers; /* (n_layers), then a row for the whole model */
-    /* The members below belong to --inference polynomial; the members above
-     * then describe polynomial inference. */
+    es_probe_layer *layers; /* (n_layers + 1) one row per layer, then a row for
+                               the whole model */
+    /* The next members are set with --inference polynomial only; the members
+     * above then describe the evaluation with polynomials. */
     es_probe_spread exact; /* cross-entropy of exact inference */
     es_probe_site *sites;  /* (n_sites) */
     size_t n_sites;        /* number of polynomials; 0 for exact inference */
@@ -59,8 +61,8 @@ typedef struct es_probe_result {
  * of the data's held-out part: the micro-batches of a training run's evaluation
  * or, with settings->random, micro-batches at random places that depend on the
  * seed. Records loss, heads and layers at `step`, phase eval, in the file
- * settings->out, unless the name is "". With more than one micro-batch, also
- * records the standard deviations entropy_std and ce_std.
+ * settings->out, or does not record if settings->out is "". With more than one
+ * micro-batch, also records the standard deviations entropy_std and ce_std.
  *
  *   watch  callbacks, of which on_warning and should_stop are called; may be
  *          NULL

@@ -5,12 +5,12 @@
 
 #include "hooks/trainer/probe.h"
 
-/** Copies the polynomials' results to `result` if the evaluation used
- *  polynomials. Returns ES_OK or ES_ENOMEM. */
+/** Copies the results of polynomial inference to `result` if the evaluation
+ *  used polynomials. Returns ES_OK or ES_ENOMEM. */
 es_status es_probe_take_polynomials(es_probe_result *result,
                                     const es_trainer *trainer) ES_MUST_USE;
 
-/** Prints the polynomials' results, if `result` has any. */
+/** Prints the results of polynomial inference, if `result` has any. */
 void es_probe_print_polynomials(FILE *out, const es_probe_result *result);
 
 #endif

@@ -1,7 +1,8 @@
 /* Starts a training run from a file of weights: finds the settings that the
- * file determines, and loads the weights into a trainer. Also resumes from a
- * checkpoint: applies the checkpoint's settings, then the command line on top
- * of them, and describes which settings have changed. */
+ * file determines, and loads the weights into a trainer. Also computes the
+ * settings of a run that resumes from a checkpoint, which are the checkpoint's
+ * settings overridden by the command line, and describes which settings have
+ * changed. */
 #include "hooks/trainer/start.h"
 
 #include "analyzer/base/text.h"
@@ -11,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Names of the settings that a file of weights determines. A setting that the
- *  file does not contain gets the program's default. */
+/** Names of the settings that a file of weights determines. If the file does
+ *  not contain one of these settings, the program's default is used. */
 static const char *const determined[] = {
     "arch",         "family",      "n-layer",   "n-head",     "d-model",
     "ctx",          "vocab",       "bias",      "final-norm", "gamma",
@@ -119,7 +120,8 @@ es_status es_resume_settings(es_settings *settings,
     if (status == ES_OK)
         status = check_model(settings, checkpoint);
     const char *path = checkpoint->file->path, *slash = strrchr(path, '/');
-    /* By default new checkpoints go to the folder of this checkpoint. */
+    /* By default, write new checkpoints to the folder of the checkpoint from
+     * which the run resumes. */
     if (status == ES_OK && !settings->checkpoint[0])
         snprintf(settings->checkpoint, sizeof settings->checkpoint, "%.*s",
                  slash ? (int)(slash > path ? slash - path : 1) : 1,

@@ -9,19 +9,20 @@
 /**
  * Sets the settings that the file settings->init determines: architecture,
  * family, sizes, biases and context; for a checkpoint also the micro-batch and
- * EReg's settings. Settings given by the user remain if they are compatible
- * with the weights.
+ * EReg's settings. A setting that the user has given is kept if it is
+ * compatible with the weights.
  *
- * Returns ES_OK; ES_EUSAGE naming the first contradiction; or a status of
- * es_weights_open.
+ * Returns ES_OK; ES_EUSAGE naming the first setting that contradicts the
+ * weights; or a status of es_weights_open.
  */
 es_status es_start_settings(es_settings *settings) ES_MUST_USE;
 
 /** Description of the loaded weights. */
 typedef struct es_start {
-    char note[ES_MESSAGE_MAX]; /* names missing or unused arrays, or "" */
+    char note[ES_MESSAGE_MAX]; /* names the missing and unused arrays; "" if
+                                  there are none */
     char maker[32];            /* "GPT-2", "RoBERTa", ... */
-    int64_t step; /* steps that the weights were trained for, or 0 */
+    int64_t step; /* number of steps for which the weights were trained, or 0 */
 } es_start;
 
 /**
@@ -47,8 +48,9 @@ es_status es_resume_settings(es_settings *settings,
                              const es_checkpoint *checkpoint, int argc,
                              char **argv) ES_MUST_USE;
 
-/** Writes to `out` one line, short enough for an event, that describes the
- *  resumed checkpoint and the settings that have changed since. Returns out. */
+/** Writes to `out` one line, short enough for the text of an event, that
+ *  describes the resumed checkpoint and the settings that have changed since.
+ *  Returns out. */
 char *es_resume_describe(char *out, size_t size,
                          const es_checkpoint *checkpoint,
                          const es_settings *settings);

@@ -14,10 +14,11 @@
 
 typedef struct loop {
     es_trainer *trainer;
-    es_transport *transport;      /* NULL without other ranks */
+    es_transport *transport;      /* NULL if there are no other ranks */
     es_train_record *record;      /* NULL if nothing is recorded */
     es_checkpoint_folder *folder; /* NULL if no checkpoints are written */
-    int64_t tried_step; /* last step with an attempted checkpoint, or -1 */
+    int64_t tried_step; /* last step for which a checkpoint has been attempted,
+                           or -1 */
     const es_train_watch *watch;
     es_train_result *result;
     double seconds, total_seconds; /* seconds spent in training steps since the
@@ -54,7 +55,7 @@ char *es_train_describe_nan(char *out, size_t size,
                             const es_train_result *result)
 {
     char gradient[128] = "", layer[32] = "";
-    char place[64] = ": every layer was finite, the logits overflowed";
+    char place[64] = ": every layer was finite, but the logits overflowed";
     if (result->bad_gradient_layer >= 0)
         snprintf(layer, sizeof layer, " in layer %d",
                  result->bad_gradient_layer);
@@ -95,9 +96,9 @@ static void watch_for_nan(loop *l, const es_step *step)
                           es_train_describe_nan(text, sizeof text, result));
 }
 
-/** Writes a checkpoint of the completed steps, unless this checkpoint already
- *  exists or the parameters are no longer finite. A failure is stored and
- *  reported as a warning; training continues. */
+/** Writes a checkpoint after the completed steps, unless this checkpoint
+ *  already exists or the parameters are no longer finite. A failure is stored
+ *  and reported as a warning, and the training continues. */
 static void save(loop *l)
 {
     es_train_result *result = l->result;
@@ -120,8 +121,9 @@ static void save(loop *l)
         result->saved_step = result->n_steps;
         return;
     }
-    /* A failed device delivers no values. The next step returns the device's
-     * message, which explains more than a warning about such values. */
+    /* A failed device cannot provide the values of a checkpoint. The next step
+     * returns the device's message, which explains more than a warning about
+     * the checkpoint. */
     const bool device_failed = es_model_status(trainer->model) != ES_OK;
     if (result->saved == ES_OK) {
         result->saved = status;
@@ -134,9 +136,9 @@ static void save(loop *l)
                           ES_SEVERITY_WARNING, es_message());
 }
 
-/** Returns true if the evaluation before `step` is to record attention maps.
- *  The map_count evaluations with maps are spread evenly over the run and
- *  include the last evaluation. */
+/** Returns true if the evaluation before `step` records attention maps. The
+ *  map_count evaluations with maps are spread evenly over the run and include
+ *  the last evaluation. */
 static bool maps_are_due(const es_settings *settings, int64_t step)
 {
     const int64_t every = settings->eval_every, steps = settings->train.steps;
@@ -147,8 +149,8 @@ static bool maps_are_due(const es_settings *settings, int64_t step)
                                                  (i - 1) * (n - 1) / last));
 }
 
-/** Records the loss of exact inference in addition to an evaluation with
- *  polynomials. */
+/** Records the loss of exact inference in addition to the results of an
+ *  evaluation with polynomials. */
 static es_status record_exact(loop *l, int64_t step)
 {
     es_losses exact;
@@ -201,8 +203,8 @@ static bool is_recorded(const loop *l, int64_t step)
            step == settings->train.steps - 1;
 }
 
-/** Returns true if the next step follows directly, without an evaluation or a
- *  checkpoint in between. */
+/** Returns true if the step after `step` follows directly, without an
+ *  evaluation or a checkpoint in between. */
 static bool goes_on(const loop *l, int64_t step)
 {
     const es_settings *settings = &l->trainer->settings;
@@ -249,8 +251,8 @@ static es_status train_step(loop *l, int64_t step, bool may_run_ahead)
     return ES_OK;
 }
 
-/* Sets *stop if any rank wants to stop, so that all stop before the same
- * step. */
+/* Sets *stop to true if any rank must stop, so that all ranks stop before the
+ * same step. */
 static es_status should_stop(const loop *l, bool *stop)
 {
     const es_train_watch *watch = l->watch;
@@ -267,7 +269,8 @@ static es_status run_steps(loop *l)
     bool stops;
     for (int64_t step = l->trainer->first_step; step < settings->train.steps;
          step++) {
-        /* A step that has already been launched is completed first. */
+        /* A step that has already been launched must be completed before the
+         * run stops. */
         const bool is_ahead = l->trainer->is_ahead;
         if (!is_ahead && *nan >= 0 && step > *nan + settings->after_nan)
             break;
@@ -299,7 +302,7 @@ static void end_result(loop *l, es_status status)
         snprintf(result->lost, sizeof result->lost, "%s", es_message());
 }
 
-/** Builds everything that the training needs; cheap checks come first. */
+/** Builds everything that the training needs. Cheap checks come first. */
 static es_status begin(loop *l, const es_settings *settings,
                        const es_checkpoint *from)
 {
@@ -373,8 +376,8 @@ static void warn_of_products(loop *l, const es_settings *then)
 }
 
 /** Restores the run's state from the checkpoint. If no steps remain, the run
- *  was killed between its last checkpoint and its end, and lacks at most an
- *  evaluation and the final status. */
+ *  was killed after its last checkpoint but before its end, so that only the
+ *  last evaluation and the final status may be missing. */
 static void take_up(loop *l, const es_checkpoint *from)
 {
     char text[ES_MESSAGE_MAX];

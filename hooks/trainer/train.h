@@ -1,4 +1,4 @@
-/** The training loop of entropy-train: declares the loop, its callbacks and its
+/** Declares the training loop of entropy-train, its callbacks and its
  *  result. */
 #ifndef ES_TRAIN_H
 #define ES_TRAIN_H
@@ -8,8 +8,8 @@
 #include "hooks/trainer/settings/settings.h"
 #include "hooks/trainer/trainer.h"
 
-/** Callbacks of the training loop, called in the loop's thread. Each may be
- *  NULL. */
+/** Callbacks of the training loop, which calls them in its own thread. Each may
+ *  be NULL. */
 typedef struct es_train_watch {
     /** Called after each step. `measure` is NULL if the step was not measured;
      *  tokens_per_s is 0 until the speed is known. */
@@ -26,8 +26,9 @@ typedef struct es_train_watch {
 } es_train_watch;
 
 typedef struct es_train_result {
-    es_run_status status; /* finished, failed or stopped */
-    int64_t n_steps;      /* completed steps, with those before a resume */
+    es_run_status status; /* how the run ended: finished, failed or stopped */
+    int64_t n_steps;      /* number of completed steps, including steps before a
+                             resume */
     es_losses last;       /* losses of the last step */
     es_losses eval;       /* losses of the last evaluation; NaN without one */
     double tokens_per_s;  /* speed without the time of evaluations */
@@ -48,17 +49,18 @@ typedef struct es_train_result {
 
 /**
  * Trains a model according to `settings`, and records the run in the file
- * settings->out, unless the name is "".
+ * settings->out, or does not record if settings->out is "".
  *
  * Evaluates before step 0, eval_every, ... and after the last step. Records
  * step 0, record_every, ..., the last step, and the first step whose loss is
  * not finite; training then continues for after_nan steps, and the run ends as
  * failed.
  *
- * Writes checkpoints to the folder settings->checkpoint, unless the name is "":
- * after every checkpoint_every steps and whenever the training ends, but not
- * after a loss or a gradient that was not finite. If a checkpoint cannot be
- * written, a warning is given and the training continues.
+ * Writes checkpoints to the folder settings->checkpoint, unless
+ * settings->checkpoint is "", after every checkpoint_every steps and whenever
+ * the training ends, but not after a loss or a gradient that was not finite. If
+ * a checkpoint cannot be written, a warning is given and the training
+ * continues.
  *
  *   from       the checkpoint to resume from, whose settings may differ from
  *              `settings` only as start.h permits; NULL: train from the

@@ -1,6 +1,6 @@
 /* Checks, before ranks train together, that all ranks will train in the same
- * way. Each rank writes the facts on which its parameters depend as lines of
- * text, which rank 0 compares with its own lines. */
+ * way. Each rank writes everything on which its parameters depend as lines of
+ * text, and rank 0 compares the lines of every rank with its own lines. */
 #include "hooks/trainer/train_ranks.h"
 
 #include "analyzer/base/checked.h"
@@ -78,8 +78,8 @@ static es_status compare_lines(const char *first, const char *other, int rank)
     return ES_OK;
 }
 
-/* Gathers the texts of all ranks, each padded to the longest length including
- * its NUL. */
+/* Gathers the texts of all ranks. Each text is padded to the length of the
+ * longest text, including the NUL. */
 static es_status gather_texts(char **all, size_t *size, es_transport *transport,
                               const char *text)
 {

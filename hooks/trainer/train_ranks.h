@@ -1,4 +1,4 @@
-/** Checks that ranks that train together have the same settings, data and
+/** Checks that all ranks of a training run have the same settings, data and
  *  weights. */
 #ifndef ES_TRAIN_RANKS_H
 #define ES_TRAIN_RANKS_H

@@ -1,6 +1,6 @@
-/* Declares the series of a training run or a probe to the recorder once, then
- * sends samples step by step. A failure of the recorder is stored and reported;
- * training continues. */
+/* Declares the series of a training run or a probe to the recorder at the
+ * start, and sends samples in each recorded step. A failure of the recorder is
+ * stored and reported; training continues. */
 #include "hooks/trainer/train_record.h"
 
 #include "analyzer/base/checked.h"
@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/** All series of a step in a single numbering: series of the run, of heads and
- *  layers, details, and parameters. */
+/** All series of a run in a single numbering: series of the run, series of
+ *  heads and layers, details, and parameters. */
 typedef enum run_series {
     SERIES_LOSS,
     SERIES_CE,
@@ -41,8 +41,9 @@ struct es_train_record {
     bool probes, scales;
     es_model_config config;
     const es_model *model;           /* owned by the trainer */
-    int numbers[N_PHASES][N_SERIES]; /* the recorder's numbers of the series */
-    int *members; /* (n_members) numbers of parameters' series */
+    int numbers[N_PHASES][N_SERIES]; /* number of each series in the recorder */
+    int *members; /* (n_members) number of each parameter member's series in the
+                     recorder */
     size_t n_members;
     es_status trouble; /* status of the first failure of the recorder */
     char message[ES_MESSAGE_MAX];
@@ -58,8 +59,8 @@ static void note(es_train_record *record, es_status status)
 }
 
 /** Returns true if the detail is recorded in this phase. Details of weights are
- *  recorded in the same phase as parameters, details of a step only in
- *  training. */
+ *  recorded in the same phase as parameters; details of a step are recorded
+ *  only in training. */
 static bool has_detail(const es_train_record *record, es_phase phase,
                        es_detail detail)
 {
@@ -80,9 +81,9 @@ static bool has_head(const es_train_record *record, es_head_series series)
             es_model_takes_scores(record->model));
 }
 
-/** Returns the phase in which the parameters' series are recorded: evaluation
- *  in a probe, otherwise training, since evaluations would only repeat the
- *  values. */
+/** Returns the phase in which series of parameters are recorded, which is
+ *  evaluation in a probe and otherwise training. In a training run, evaluations
+ *  would only repeat the values. */
 static es_phase parameter_phase(const es_train_record *record)
 {
     return record->probes ? ES_PHASE_EVAL : ES_PHASE_TRAIN;
@@ -237,8 +238,8 @@ static void push(es_train_record *record, int series, int64_t step,
     note(record, es_recorder_push(record->recorder, series, step, values, n));
 }
 
-/** Sends a detail if this record contains it; not every record contains all
- *  details. */
+/** Sends the detail's values if `measure` contains them, because some details
+ *  are not measured in every record. */
 static void push_detail(es_train_record *record, int number, int64_t step,
                         es_measure *measure, es_detail detail)
 {
@@ -259,8 +260,8 @@ static void push_members(es_train_record *record, int64_t step,
         push(record, record->members[i], step, values, n);
 }
 
-/** Sends all values of the phase; with a NULL measure only the values of the
- *  run. */
+/** Sends all values of the phase. If `measure` is NULL, sends only the series
+ *  of the run. */
 static void push_all(es_train_record *record, es_phase phase, int64_t step,
                      const double values[N_RUN_SERIES], es_measure *measure)
 {

@@ -20,9 +20,9 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
                                const char *path) ES_MUST_USE;
 
 /**
- * Records a step: loss, ce, lr, grad_norm, tokens_per_s; loss_scale if the loss
- * is scaled; and, if the step was measured, the values of heads, layers and
- * parameters in trainer->measure.
+ * Records a step: loss, ce, lr, grad_norm, tokens_per_s; also loss_scale if the
+ * loss is scaled, and the values of heads, layers and parameters in
+ * trainer->measure if the step was measured.
  */
 void es_train_record_step(es_train_record *record, const es_step *step,
                           es_measure *measure, double tokens_per_s);
@@ -33,8 +33,8 @@ void es_train_record_other(es_train_record *record, const char *name,
                            es_shape shape, const char *unit, int64_t step,
                            const float *values, size_t n);
 
-/** Records an evaluation at `step`, which describes the model before that step.
- *  In a probe, also records the series of parameters. */
+/** Records an evaluation of the model before step `step`. In a probe, also
+ *  records the series of parameters. */
 void es_train_record_eval(es_train_record *record, int64_t step,
                           const es_losses *losses, es_measure *measure);
 

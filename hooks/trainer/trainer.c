@@ -1,6 +1,6 @@
-/* Implements es_trainer, a model and its data: builds both, trains a step, and
- * evaluates. Used by train, bench and probe. The model runs on a back-end
- * (es_ops). */
+/* Implements es_trainer, which combines a model and its data for train, bench
+ * and probe. Builds both, trains steps and evaluates. The model runs on a
+ * back-end (es_ops). */
 #include "hooks/trainer/trainer.h"
 
 #include "analyzer/base/checked.h"
@@ -24,7 +24,7 @@ static int find_vocabulary(es_model_config *config, int n_tokens)
     return config->mask < n_tokens ? n_tokens : config->mask + 1;
 }
 
-/** Passes to the model the settings that are not part of its configuration. */
+/** Sets the settings of the model that are not part of its configuration. */
 static void settle(es_trainer *trainer)
 {
     es_settings *settings = &trainer->settings;
@@ -51,7 +51,7 @@ static es_status check_maps(const es_settings *settings)
     if (settings->maps == 0)
         return ES_OK;
     if (settings->eval_every == 0 && settings->verb != ES_VERB_PROBE)
-        return es_fail(ES_EUSAGE, "--maps: attention maps are taken during "
+        return es_fail(ES_EUSAGE, "--maps: attention maps are computed in "
                                   "evaluations: give --eval-every");
     if (es_families[settings->model.family].sees_all)
         return es_fail(ES_EUSAGE,
@@ -59,8 +59,8 @@ static es_status check_maps(const es_settings *settings)
     return ES_OK;
 }
 
-/** Checks the settings once the vocabulary is known; ops is NULL if the
- *  back-end is unknown. */
+/** Checks the settings once the vocabulary is known. ops is NULL if the
+ *  back-end could not be found on this machine. */
 static es_status check_settings(const es_settings *settings, const es_ops *ops)
 {
     const es_model_config *model = &settings->model;
@@ -136,8 +136,8 @@ static es_status check_without_data(const es_settings *settings,
     return check_settings(&assumed, ops);
 }
 
-/* Returns the number of inputs or of rows of a sequence, whichever is
- * larger. */
+/* Returns the larger of the number of inputs and the number of rows of a
+ * sequence. */
 static int longest(const es_model_config *config)
 {
     const int n = es_model_config_n_inputs(config);
@@ -168,8 +168,8 @@ static es_status build(es_trainer *trainer, const es_ops *ops)
     es_status status = reserve_batch(trainer);
     if (status != ES_OK)
         return status;
-    if (n_batches <= ES_MAX_UNROLLED) /* allocation is optional: the pointer is
-                                       * NULL if memory is short */
+    /* This memory is optional, so the pointer may remain NULL. */
+    if (n_batches <= ES_MAX_UNROLLED)
         trainer->ahead = es_resize(NULL, trainer->n_inputs,
                                    2 * n_batches * sizeof *trainer->ahead);
     if ((status = es_measure_new(&trainer->measure, config)) != ES_OK ||
@@ -203,7 +203,7 @@ es_status es_trainer_new_on(es_trainer **out, const es_settings *settings,
     return status;
 }
 
-/** Finds the back-end that the settings name and its library of matrix
+/** Finds the back-end that the settings name and the library for its matrix
  *  products, and writes the name of the chosen library to the settings. */
 static es_status find_back_end(const es_ops **out, es_settings *settings,
                                char note[ES_MESSAGE_MAX])
@@ -242,7 +242,7 @@ es_status es_trainer_new(es_trainer **out, const es_settings *settings)
     return ES_OK;
 }
 
-/** Sets the position in the data, the step and the run's identity from the
+/** Takes the position in the data, the step and the run's identity from the
  *  checkpoint to resume from. */
 static es_status follow(es_trainer *trainer, const es_checkpoint *checkpoint)
 {
@@ -383,7 +383,8 @@ es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends)
 }
 
 /* Counts the images of the last pass whose class has the largest logit. An
- * image whose logits contain NaN does not count. Returns ES_OK or ES_ENOMEM. */
+ * image with a NaN among its logits is not counted. Returns ES_OK or
+ * ES_ENOMEM. */
 static es_status count_right(const es_trainer *trainer, double *n_right)
 {
     const es_model_config *config = &trainer->settings.model;
@@ -403,8 +404,8 @@ static es_status count_right(const es_trainer *trainer, double *n_right)
     return ES_OK;
 }
 
-/** Runs forward passes over n micro-batches; `measure` has the meaning of
- *  es_model_begin's parameter. */
+/** Runs forward passes over n micro-batches. `measure` is passed to
+ *  es_model_begin. */
 static es_status pass_all(es_trainer *trainer, es_outcome *out, int64_t first,
                           int64_t n, bool measure)
 {
@@ -497,8 +498,8 @@ int es_trainer_bad_gradient_layer(es_trainer *trainer)
 
 /* --- a dry run ------------------------------------------------------------ */
 
-/** Returns true if the back-end starts on this machine; otherwise returns false
- *  and sets the message. */
+/** Returns true if the back-end can be opened on this machine; otherwise
+ *  returns false and sets the message. */
 static bool has_device(const es_ops *ops)
 {
     es_backend *backend = NULL;
@@ -509,8 +510,8 @@ static bool has_device(const es_ops *ops)
     return status == ES_OK;
 }
 
-/** Draws the first micro-batch of the training and the first of an
- *  evaluation. */
+/** Checks that the first micro-batch of the training and the first micro-batch
+ *  of an evaluation can be drawn. */
 static es_status try_batches(es_trainer *trainer)
 {
     const es_model_config *config = &trainer->settings.model;
@@ -539,8 +540,8 @@ es_status es_trainer_try(es_trainer **out, const es_settings *settings,
     *out = NULL;
     snprintf(unchecked, size, "%s", "");
     es_status status = find_back_end(&ops, &resolved, note);
-    /* true if the back-end's library is missing on this machine or does not
-     * start here */
+    /* true if the back-end's library is missing on this machine or cannot be
+     * opened here */
     const bool is_elsewhere =
         status == ES_EIO && strcmp(settings->backend, "cuda") == 0;
     if (is_elsewhere || (status == ES_OK && !has_device(ops))) {

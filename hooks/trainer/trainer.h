@@ -12,20 +12,21 @@
 #include "hooks/trainer/settings/settings.h"
 #include <math.h>
 
-/** Results of one optimiser step: means over its micro-batches. */
+/** Results of one optimiser step; losses are means over its micro-batches. */
 typedef struct es_step {
     int64_t step;
     es_losses losses; /* losses before the update */
     double lr;
-    double grad_norm;  /* gradient norm before clipping */
-    bool measured;     /* true if trainer->measure holds this step */
+    double grad_norm; /* gradient norm before clipping */
+    bool measured;    /* true if trainer->measure has the values of this step */
     double loss_scale; /* scale of the loss in the backward pass */
-    bool skipped; /* a gradient was not finite at this scale, and the update was
-                   * skipped; the next step has a smaller scale */
+    /* true if a gradient was not finite at this scale, so that the update was
+     * skipped; the next step uses a smaller scale */
+    bool skipped;
 } es_step;
 
 typedef struct es_trainer {
-    es_settings settings; /* complete: includes the vocabulary size */
+    es_settings settings; /* all settings, including the vocabulary size */
     es_tokens *tokens;
     es_model *model;
     es_measure *measure;
@@ -45,11 +46,13 @@ typedef struct es_trainer {
     bool measures_next; /* set by the caller: measure the following step */
     bool is_ahead;      /* the following step, `next`, has been launched */
     es_step next;
-    bool saw_nan;              /* true after the first non-finite loss */
-    es_loss_scale loss_scale;  /* scale of the next step's loss */
-    char note[ES_MESSAGE_MAX]; /* note about the back-end, or "" */
-    char uuid[ES_UUID_SIZE];   /* UUID of the run */
-    int64_t first_step;        /* step of the checkpoint resumed from, or 0 */
+    bool saw_nan;             /* true after the first non-finite loss */
+    es_loss_scale loss_scale; /* scale of the loss in the next step */
+    /* note about how the back-end was opened, or "" */
+    char note[ES_MESSAGE_MAX];
+    char uuid[ES_UUID_SIZE]; /* UUID of the run */
+    int64_t first_step; /* step of the checkpoint from which the run resumed, or
+                           0 */
 } es_trainer;
 
 /**
@@ -59,7 +62,8 @@ typedef struct es_trainer {
  */
 es_status es_trainer_new(es_trainer **out,
                          const es_settings *settings) ES_MUST_USE;
-/** Same as es_trainer_new, with a back-end that the caller has found. */
+/** Same as es_trainer_new, but with a back-end that the caller has already
+ *  found. */
 es_status es_trainer_new_on(es_trainer **out, const es_settings *settings,
                             const es_ops *ops) ES_MUST_USE;
 /**
@@ -85,9 +89,9 @@ es_status es_trainer_try(es_trainer **out, const es_settings *settings,
 /**
  * Moves a new trainer to the state of the checkpoint. The run keeps its
  * identity unless its name has changed; a changed name starts a new run.
- * Returns ES_OK; ES_EUSAGE if the data differ, or if more steps have been
- * trained than the settings ask for (an equal number leaves nothing to do); or
- * a status of es_checkpoint_load.
+ * Returns ES_OK; ES_EUSAGE if the data differ, or if the checkpoint has more
+ * steps than the settings request (with an equal number, no steps remain); or a
+ * status of es_checkpoint_load.
  */
 es_status es_trainer_resume(es_trainer *trainer,
                             const es_checkpoint *checkpoint) ES_MUST_USE;
@@ -96,11 +100,12 @@ void es_trainer_free(es_trainer *trainer); /* `trainer` may be NULL */
 
 /**
  * Trains step `step` (0-based) of the schedule, on micro-batches that depend
- * only on the seed and the step. Waits for the back-end once, at the end. Until
- * a step has had a non-finite loss, a step with a non-finite loss or gradient
- * is examined before its update is applied. With may_run_ahead, which this call
- * resets, the following step may be launched as well (is_ahead). The caller
- * must then call that step next, before any other use of the model.
+ * only on the seed and the step. Waits for the back-end once, at the end. The
+ * first step whose loss is not finite, and every earlier step with a non-finite
+ * gradient, is examined before its update is applied. If may_run_ahead is set,
+ * which this call resets, it may also launch the following step and set
+ * is_ahead. The caller must then train the following step before any other use
+ * of the model.
  *
  *   measure  also measure heads and layers, which does not affect the training.
  *            The step with the first non-finite loss is always measured.
@@ -120,9 +125,10 @@ es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
 es_status es_trainer_evaluate(es_trainer *trainer, es_losses *out) ES_MUST_USE;
 
 /**
- * Sets settings.ceiling of an encoder: the mean of ln(visible keys) over the
- * rows of the held-out micro-batches, nats, or over as many training
- * micro-batches if there are no evaluations. Does nothing for other families.
+ * Sets settings.ceiling of an encoder to the mean of ln(visible keys), in nats,
+ * over the rows of the held-out micro-batches, or over the same number of
+ * training micro-batches if there are no evaluations. Does nothing for other
+ * families.
  *
  *   ends  true if padding must be at the end of a sequence
  *
@@ -133,9 +139,9 @@ es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends) ES_MUST_USE;
 
 /**
  * Runs micro-batches first .. first + n - 1 of the held-out data forward and
- * adds them to trainer->measure. These are the micro-batches of an evaluation
- * or, with settings.random, micro-batches at random places that depend on the
- * seed. With takes_maps, also adds to trainer->maps.
+ * adds them to trainer->measure. The micro-batches are those of an evaluation
+ * or, with settings.random, micro-batches at random positions that depend on
+ * the seed. If takes_maps is set, also adds the passes to trainer->maps.
  */
 es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,
                               int64_t first, int64_t n) ES_MUST_USE;
@@ -155,7 +161,7 @@ es_status es_trainer_hold_out_exact(es_trainer *trainer, es_losses *out,
  */
 es_status es_trainer_calibrate(es_trainer *trainer, bool *complete) ES_MUST_USE;
 
-/** Returns `number`, with the sign of a NaN removed, since printf would print
+/** Returns `number`, without the sign if it is NaN, because printf would print
  *  "-nan". */
 static inline double es_unsigned_nan(double number)
 {
@@ -170,9 +176,9 @@ int64_t es_trainer_tokens(const es_trainer *trainer);
 
 /**
  * Returns the last layer with a non-finite gradient, or -1. The backward pass
- * runs from the last layer to the first, and a NaN spreads to all layers that
- * follow; so if the forward pass was finite, the NaN began in the returned
- * layer.
+ * runs from the last layer to the first, and a NaN spreads to all earlier
+ * layers. If the forward pass was finite, the NaN therefore began in the
+ * returned layer.
  */
 int es_trainer_bad_gradient_layer(es_trainer *trainer);
 

@@ -1,6 +1,6 @@
 /* Implements one training step, for train and bench: draws the step's
- * micro-batches, may launch the following step before the results of the
- * current step are known, and handles a step that the back-end has skipped. */
+ * micro-batches, may launch the following step before the current step's
+ * results are known, and handles steps that the back-end has skipped. */
 #include "hooks/trainer/batches.h"
 #include "hooks/trainer/trainer.h"
 
@@ -21,8 +21,8 @@ static es_status read_batch(const es_trainer *trainer, int32_t *tokens,
     return es_batch_train(&data, tokens, targets, step, i);
 }
 
-/** Returns the memory for micro-batch i drawn in advance: its tokens, followed
- *  by its targets. */
+/** Returns the tokens of micro-batch i in the memory for micro-batches that are
+ *  drawn in advance; the targets follow the tokens. */
 static int32_t *ahead_of(const es_trainer *trainer, int i)
 {
     return trainer->ahead + (size_t)i * 2 * trainer->n_inputs;
@@ -43,8 +43,9 @@ static es_status draw_batch(void *user, int32_t *tokens, int32_t *targets,
     return ES_OK;
 }
 
-/** Draws the next step's micro-batches while a device computes the current
- *  step. A read error is reported by the step that needs the micro-batch. */
+/** Draws the micro-batches of the next step while a device computes the current
+ *  step. A read error is reported later, by the step that needs the
+ *  micro-batch. */
 static void draw_ahead(void *user)
 {
     const draw *d = user;
@@ -61,8 +62,9 @@ static void draw_ahead(void *user)
     }
 }
 
-/** Repeats the passes of a skipped step with measuring, to find the layer in
- *  which the first NaN began. The parameters have not changed since. */
+/** Repeats the passes of a skipped step with measuring, in order to find the
+ *  layer in which the first NaN arose. The parameters are still those before
+ *  the step. */
 static es_status measure_again(es_trainer *trainer, int64_t step)
 {
     es_outcome outcome;
@@ -79,8 +81,9 @@ static es_status measure_again(es_trainer *trainer, int64_t step)
     return es_model_end(trainer->model, &outcome);
 }
 
-/** Handles a step whose loss or gradient is not finite: measures the first such
- *  step, then applies the update unless a smaller loss scale may help. */
+/** Handles a step whose loss or gradient is not finite. Measures the first step
+ *  whose loss is not finite, and applies the update unless a smaller loss scale
+ *  may help. */
 static es_status take_skipped_step(es_trainer *trainer, es_step *step)
 {
     es_status status = ES_OK;
@@ -97,11 +100,11 @@ static es_status take_skipped_step(es_trainer *trainer, es_step *step)
                                  step->lr, &step->grad_norm);
 }
 
-/** Every tenth record includes costly details. */
+/** Every tenth record includes the expensive details. */
 #define RECORDS_TO_ALL 10
 
-/** Returns true if the step's record includes costly details. Depends on the
- *  step only, so that a resumed run records the same details. */
+/** Returns true if the step's record includes the expensive details. The result
+ *  depends only on the step, so that a resumed run records the same details. */
 static bool is_due_for_all(const es_trainer *trainer, int64_t step)
 {
     const int64_t every = trainer->settings.record_every;
@@ -139,8 +142,8 @@ static es_status launch(es_trainer *trainer, es_step *out, int64_t step,
     return es_model_launch_step(trainer->model, &plan, train);
 }
 
-/** Launches the following step early, assuming that the current step is finite.
- *  An error is reported when the following step is called. */
+/** Launches the following step early, as if the current step were finite. An
+ *  error is returned when the following step is called. */
 static bool launch_next(es_trainer *trainer, int64_t step)
 {
     draw d = {trainer, step + 1};
@@ -156,8 +159,8 @@ static bool launch_next(es_trainer *trainer, int64_t step)
                   scale.scale) == ES_OK;
 }
 
-/** Repeats the current step without the following step, which has been launched
- *  but has changed only the gradients. */
+/** Repeats the current step and discards the following step, which has already
+ *  been launched but has changed nothing except gradients. */
 static es_status step_alone(es_trainer *trainer, es_outcome *out,
                             const es_step *step)
 {

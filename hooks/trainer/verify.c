@@ -20,8 +20,8 @@
 
 es_tolerance es_verify_tolerance(es_precision precision)
 {
-    /* Distance from 1 to the next larger number of each format. The README of
-     * the reference cases explains the tolerance for fp32. */
+    /* For each format, the distance from 1 to the next larger number. The
+     * README of the reference cases explains the tolerance for fp32. */
     static const double eps[ES_N_PRECISIONS] = {
         [ES_TF32] = 0x1p-10, [ES_BF16] = 0x1p-7, [ES_FP16] = 0x1p-10};
     if (precision == ES_FP32)
@@ -99,8 +99,8 @@ static es_status read_config(es_model_config *out, const json_t *object,
 /* Capacity for the name of an array, including its folder. */
 enum { NAME_MAX_BYTES = ES_PARAM_NAME_MAX + 16 };
 
-/* Joins folder and name, as in "params/wte". Top-level arrays have no
- * folder. */
+/* Joins folder and name to a full name such as "params/wte". An array at the
+ * top level has no folder. */
 static const char *full_name(char out[NAME_MAX_BYTES], const char *folder,
                              const char *name)
 {
@@ -168,27 +168,27 @@ void es_verify_case_free(es_verify_case *it)
 
 /* --- a running case ------------------------------------------------------- */
 
-/* The state of one case. Arrays are converted to double in `values` for
- * comparison. */
+/* The state of one case. Arrays are converted to double in `values` before they
+ * are compared. */
 typedef struct run {
     FILE *out;
     es_tolerance within;
     es_verify_case it;
     es_model *model;
     es_losses losses;
-    float *floats; /* buffer for the largest array */
+    float *floats; /* buffer with the size of the largest array */
     double *values;
     size_t n_arrays, n_failed;
     double worst;
     char worst_name[96];
 } run;
 
-/* Compares values (n) with the case's array FOLDER/NAME. */
+/* Compares values (n) with the array FOLDER/NAME of the case. */
 static es_status compare(run *r, const char *folder, const char *name, size_t n)
 {
     es_npy want = {0};
     double error;
-    /* After a failure of the device the arrays hold no results. */
+    /* After a failure of the device, the arrays do not hold results. */
     es_status status = es_model_status(r->model);
     if (status != ES_OK ||
         (status = es_verify_array_read(&want, &r->it, folder, name)) != ES_OK)
@@ -206,7 +206,7 @@ static es_status compare(run *r, const char *folder, const char *name, size_t n)
     r->n_failed += !close;
     if (!close)
         fprintf(r->out, "  %s/%s: error %.2e: fail\n", folder, name, error);
-    /* A NaN counts as the largest error. */
+    /* A NaN is treated as the largest error. */
     if (!isnan(r->worst) && !(error <= r->worst)) {
         r->worst = error;
         snprintf(r->worst_name, sizeof r->worst_name, "%s/%s", folder, name);
@@ -227,7 +227,7 @@ static es_status compare_floats(run *r, const char *folder, const char *name,
     return compare(r, folder, name, n);
 }
 
-/* Finds the name that a case uses for a parameter. Returns true for
+/* Finds the name by which a case refers to a parameter. Returns true for
  * temperatures, which the model stores as logarithms. */
 static bool is_logarithm(const char **name, char old[ES_PARAM_NAME_MAX],
                          const es_parameter *parameter)
@@ -238,8 +238,8 @@ static bool is_logarithm(const char **name, char old[ES_PARAM_NAME_MAX],
     return is_so;
 }
 
-/* Sets the model's parameters, and SNorm's vectors to their values before the
- * step. */
+/* Sets the model's parameters, and sets SNorm's vectors to their values before
+ * the step. */
 static es_status set_parameters(run *r)
 {
     for (size_t i = 0; i < es_model_n_arrays(r->model); i++) {
@@ -255,8 +255,8 @@ static es_status set_parameters(run *r)
         es_status status = es_arrays_read_as(&values, &r->it.arrays, full,
                                              ES_NPY_F4, parameter.n_dims, dims);
         if (status == ES_OK) {
-            /* Temperatures in older cases may be zero or negative; they become
-             * FLT_MIN. */
+            /* Temperatures in older cases may be zero or negative; replace them
+             * by FLT_MIN. */
             if (is_log)
                 es_temperatures_to_logs(values.data, values.n, FLT_MIN);
             status = es_model_set(r->model, i, values.data, values.n);
@@ -280,7 +280,8 @@ static size_t n_rows(const es_model_config *config)
            (size_t)config->n_head * (size_t)config->ctx;
 }
 
-/* Fills r->floats (L,B,H,T) with row entropies as the case defines them. */
+/* Writes the row entropies, as the case defines them, to r->floats
+ * (L,B,H,T). */
 static es_status take_entropies(run *r)
 {
     const size_t n = n_rows(&r->it.config);
@@ -297,7 +298,7 @@ static es_status take_entropies(run *r)
     return ES_OK;
 }
 
-/* Fills r->values (L,H) with each head's mean entropy over finite rows. */
+/* Writes each head's mean entropy over finite rows to r->values (L,H). */
 static es_status average_entropies(run *r)
 {
     const es_model_config *config = &r->it.config;
@@ -316,7 +317,8 @@ static es_status average_entropies(run *r)
     return status;
 }
 
-/* Compares the losses, and the series of heads in out/NAME. */
+/* Compares the losses, and compares the series of heads with the arrays
+ * out/NAME. */
 static es_status compare_numbers(run *r)
 {
     const double losses[] = {r->losses.loss, r->losses.ce, r->losses.ereg};
@@ -344,8 +346,8 @@ static es_status compare_numbers(run *r)
     return status;
 }
 
-/* Compares out/range_NAME (L) for each input NAME for which the case has this
- * array. */
+/* Compares the range of each kind of input with the array out/range_NAME (L),
+ * if the case has this array. */
 static es_status compare_ranges(run *r)
 {
     static const char *const names[ES_N_RANGES] = {
@@ -374,8 +376,9 @@ static size_t n_logits(const es_model_config *config)
            (size_t)es_model_config_n_outputs(config);
 }
 
-/* Compares out/row_NAME: the entropies and any other row statistics in the
- * case. Compares statistics of scores only if the back-end supports them. */
+/* Compares the arrays out/row_NAME of the case: entropies and other row
+ * statistics. Statistics of scores are compared only if the back-end supports
+ * them. */
 static es_status compare_rows(run *r)
 {
     const size_t n = n_rows(&r->it.config);
@@ -410,8 +413,8 @@ static es_status compare_rows(run *r)
     return ES_OK;
 }
 
-/* Converts derivatives with respect to ln t in r->floats (n) into derivatives
- * with respect to t: dL/dt = dL/dln t / t. */
+/* Converts derivatives with respect to ln t in r->floats (n) to derivatives
+ * with respect to t, where dL/dt = dL/dln t / t. */
 static es_status to_temperature_gradients(run *r, size_t array, size_t n)
 {
     float *log_t = NULL;
@@ -424,8 +427,8 @@ static es_status to_temperature_gradients(run *r, size_t array, size_t n)
     return status;
 }
 
-/* Compares gradients. For arrays that are not trained, compares SNorm's vectors
- * after one power iteration. */
+/* Compares the gradients of trainable arrays, or SNorm's vectors, which are not
+ * trainable, after one power iteration. */
 static es_status compare_arrays(run *r, const char *folder, bool trainable)
 {
     es_status status = ES_OK;
@@ -448,8 +451,8 @@ static es_status compare_arrays(run *r, const char *folder, bool trainable)
     return status;
 }
 
-/* Scale of the loss in fp16. The gradients of the cases are small, so they stay
- * far below fp16's limit. */
+/* Scale of the loss in fp16. The cases have small gradients, which stay far
+ * below fp16's limit at this scale. */
 static const double loss_scale = 1024;
 
 static es_status run_case(run *r, const es_ops *ops, int n_threads,
@@ -519,8 +522,8 @@ static void verify_case(FILE *out, const char *path, const es_ops *ops,
     "%s%s%s, %s: an array passes within %.3g of its norm plus %.3g per "       \
     "entry\n"
 
-/** Prints the device that runs the cases, and the tolerance. If the device is
- *  missing, each case reports this. */
+/** Prints the tolerance and the device that runs the cases. If there is no
+ *  device, the line of each case reports this. */
 static void print_terms(FILE *out, const es_ops *ops, es_precision precision)
 {
     const es_tolerance within = es_verify_tolerance(precision);

@@ -1,9 +1,9 @@
 /**
  * Compares a back-end with reference cases. A case holds the parameters, inputs
  * and expected results of one training step, computed by another program in
- * float64: the text "case", and the arrays tokens, targets, params/, out/,
- * grads/; with SNorm also state/ and state_after/. A case is a folder or a file
- * that files/arrays.h can read.
+ * float64. It consists of the text "case", the arrays tokens and targets, and
+ * arrays with the prefixes params/, out/, grads/ and, with SNorm, state/ and
+ * state_after/. A case is a folder or a file that files/arrays.h can read.
  */
 #ifndef ES_VERIFY_H
 #define ES_VERIFY_H
@@ -23,11 +23,11 @@ typedef struct es_tolerance {
 
 /**
  * Returns the tolerance for a back-end's precision. The tolerance of fp32 is
- * that of the reference cases. In the other formats, eps is the distance from 1
- * to the next larger number, and an array may differ by 32 eps times its norm
- * plus eps / 16 per entry. This covers the sum of all roundings of eps / 2
- * between the embedding and its gradient, even for a gradient whose two terms
- * nearly cancel.
+ * defined with the reference cases. In the other formats, an array may differ
+ * by 32 eps times its norm plus eps / 16 per entry, where eps is the distance
+ * from 1 to the next larger number. This covers the sum of all roundings of eps
+ * / 2 between the embedding and its gradient, even for a gradient whose two
+ * terms nearly cancel.
  *
  *   fp32  1e-4     1e-6
  *   tf32  0.03125  6.1e-5   eps = 2^-10
@@ -71,9 +71,9 @@ typedef struct es_verify_counts {
  *   n_threads  0: one for each available processor
  *   counts     written
  *
- * A case that cannot be read counts as failed, and its line states the reason;
- * the other cases still run. Returns ES_OK whatever the results, or ES_EUSAGE
- * without cases.
+ * A case that cannot be read fails, and its line states the reason; the other
+ * cases still run. Returns ES_OK whatever the results, or ES_EUSAGE without
+ * cases.
  */
 es_status es_verify(FILE *out, const char *const *cases, size_t n_cases,
                     const es_ops *ops, es_precision precision, int n_threads,

@@ -1,4 +1,5 @@
-/* Keeps the arrays of one test, so that they are freed together. */
+/* Keeps a list of the arrays of one test, so that es_test_release can free all
+ * of them. */
 #include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/test.h"

@@ -1,6 +1,6 @@
 /**
- * Allocates the arrays of one test, which are freed together, and gives short
- * names to the calls that tests of operations use most often.
+ * Allocates the arrays of one test, which a single call frees, and defines
+ * short names for functions that tests of operations call often.
  */
 #ifndef ES_TESTS_ARRAYS_H
 #define ES_TESTS_ARRAYS_H
@@ -8,20 +8,20 @@
 #include "hooks/trainer/model/ops.h"
 
 /**
- * Each function returns a new array: n random numbers in [-scale, scale), n
- * zeros, a copy of n numbers, or n numbers converted to double.
+ * Return a new array with n random numbers in [-scale, scale), n zeros, a copy
+ * of n numbers, or n numbers converted to double, respectively.
  */
 float *es_test_array(size_t n, double scale);
 double *es_test_doubles(size_t n);
 float *es_test_copy(const float *from, size_t n);
 double *es_test_widen(const float *from, size_t n);
 
-/** Frees all arrays that these functions returned. */
+/** Frees all arrays that the functions above have returned. */
 void es_test_release(void);
 
 /**
- * Sets the seed of es_test_array. The numbers that follow depend only on the
- * seed.
+ * Sets the seed of es_test_array. The following random numbers depend only on
+ * this seed.
  */
 void es_test_seed(uint64_t seed);
 
@@ -31,8 +31,8 @@ void es_test_seed(uint64_t seed);
 #define widen(from, n) es_test_widen(from, (size_t)(n))
 
 /**
- * Returns an array of numbers as memory of the CPU back-end, which uses plain
- * arrays.
+ * Casts an array to the memory type of the CPU back-end, whose memory consists
+ * of plain arrays.
  */
 static inline es_mem *mem(void *numbers)
 {

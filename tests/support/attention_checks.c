@@ -10,7 +10,8 @@
 
 /* --- comparison with the reference ---------------------------------------- */
 
-/* Returns the index of element (i,0) of head h in a (B,T,columns) array. */
+/* Returns the index of element (i,0) of head h of sequence b in an array of
+ * shape (B,T,columns). */
 static size_t place(const attention_problem *p, int columns, int b, int h,
                     int i)
 {
@@ -81,8 +82,8 @@ static es_ref_head open_reference(const attention_problem *p, int b, int h,
                          .dv = in + 7 * n};
 }
 
-/* Checks one head of one sequence, and adds the gradients with respect to the
- * logarithms of its temperatures to dlog_t (T). */
+/* Checks one head of one sequence. Adds the gradients with respect to the
+ * logarithms of the head's temperatures to dlog_t (T). */
 static void check_head(const attention_problem *p, int b, int h, bool entropy,
                        double *dlog_t)
 {
@@ -96,8 +97,8 @@ static void check_head(const attention_problem *p, int b, int h, bool entropy,
     expect_head("dq", p, p->dqkv, 3 * d, 0, b, h, head.dq);
     expect_head("dk", p, p->dqkv, 3 * d, d, b, h, head.dk);
     expect_head("dv", p, p->dqkv, 3 * d, 2 * d, b, h, head.dv);
-    for (size_t i = 0; i < t; i++) { /* values above FLT_MAX become infinite
-                                        in float32 */
+    /* A value above FLT_MAX is infinite in float32. */
+    for (size_t i = 0; i < t; i++) {
         double *x = &head.rows[(size_t)ES_ROW_LOGIT_VARIANCE * t + i];
         *x = *x > (double)FLT_MAX ? (double)INFINITY : *x;
     }
@@ -131,8 +132,9 @@ void attention_check(const attention_problem *p, bool entropy)
 
 /* --- numbers that are not finite, and rows without weight ----------------- */
 
-/* Checks row i. If `bad`, all its statistics must be NaN and no weight may be
-   finite; otherwise no statistic may be NaN and all weights must be finite. */
+/* Checks the statistics and weights of row i. If `bad`, all statistics must be
+ * NaN and no weight may be finite; otherwise no statistic may be NaN and all
+ * weights must be finite. */
 static void expect_nan_row(const attention_problem *p, int i, bool bad)
 {
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++) {
@@ -249,8 +251,7 @@ static void expect_differences(const es_ref_head *head, double *values,
     }
 }
 
-/* Computes c (the largest |score| + 1e-6) of each row from the present q and k.
- */
+/* Computes c = max |score| + 1e-6 of each row from the current q and k. */
 static void find_c(double *c, const es_ref_head *head)
 {
     const int d = head->width;

@@ -56,10 +56,10 @@ attention_problem attention_open_cold(void)
     const int width = 3, n_ctx = 9, d = 2 * width;
     attention_problem p = attention_open(2, n_ctx, 2, width);
     attention_add_temperatures(&p);
-    for (int i = 0; i < 2 * n_ctx; i++) {
+    for (int i = 0; i < 2 * n_ctx; i++) { /* queries of both sequences */
         const float t = powf(10, -2 - (float)(i % n_ctx) / 2);
         p.log_t[i] = logf(t);
-        for (int c = 0; c < d; c++) /* query i, counted over both sequences */
+        for (int c = 0; c < d; c++)
             p.qkv[i * 3 * d + c] *= t;
     }
     return p;
@@ -132,7 +132,7 @@ es_backend *attention_backend(const es_cpu_kernels *kernels,
     return cpu;
 }
 
-/* Converts an array of n activations to bf16 and back, in place. */
+/* Rounds n activations to bf16, in place. */
 static void round_array(float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -15,24 +15,24 @@
  */
 typedef struct attention_problem {
     int n_batch, n_ctx, n_head, width;
-    int power; /* exponent of PowerSoftmax; 0: softmax; ES_CPU_RELU: scaled
-                  ReLU */
+    int power; /* power of PowerSoftmax; 0: softmax; ES_CPU_RELU: scaled ReLU */
     float epsilon;
     bool plain;
     es_row_length length;
-    bool half;       /* emulate fp16 */
-    bool bf16;       /* true: activations are bf16; attention_run rounds qkv
-                        and dy */
-    bool on_device;  /* true: no statistics of the scores are written, as on
-                        a device */
-    bool tiles;      /* with bf16: use matrix units if the CPU has them */
-    double rounding; /* allowed relative error of outputs and gradients; 0:
-                        the tolerance of es_test_expect_close */
+    bool half; /* emulate fp16 */
+    bool bf16; /* true if activations are bf16; attention_run then rounds qkv
+                  and dy */
+    /* true to write no statistics of the scores, like a device */
+    bool on_device;
+    bool tiles;      /* with bf16, use matrix units if the CPU has them */
+    double rounding; /* maximum relative error of outputs and gradients; 0: the
+                        tolerance of es_test_expect_close */
     size_t n_rows, n_values; /* B H T; B H T D */
     float *qkv, *dqkv, *y, *dy, *saved, *dentropy;
-    float *rows;           /* (ES_N_ROW_STATISTICS, B,H,T) */
-    float *log_t, *dlog_t; /* (H,T) logarithms of temperatures and their
-                              gradients, or both NULL */
+    float *rows; /* (ES_N_ROW_STATISTICS, B,H,T) row statistics */
+    /* (H,T) logarithms of the temperatures, and the gradients of these
+     * logarithms; both NULL without temperatures */
+    float *log_t, *dlog_t;
 } attention_problem;
 
 /**
@@ -45,8 +45,8 @@ void attention_add_temperatures(attention_problem *p);
 void attention_close(attention_problem *p);
 
 /**
- * Runs the block that follows once for each variant of the kernels, with a new
- * problem each time.
+ * Runs the following block once for each variant of the kernels, each time with
+ * a new problem.
  */
 #define EACH_ATTENTION(p, kernels, opened)                                     \
     EACH_VARIANT(kernels)                                                      \
@@ -77,7 +77,8 @@ es_backend *attention_backend(const es_cpu_kernels *kernels,
 
 /**
  * Runs the forward pass with all statistics, and the backward pass. If
- * `entropy`, the backward pass also uses the gradients dentropy.
+ * `entropy`, the loss also depends on the row entropies, with gradients
+ * dentropy.
  */
 void attention_run(attention_problem *p, const es_cpu_kernels *kernels,
                    int n_threads, bool entropy);
@@ -87,14 +88,14 @@ void attention_check(const attention_problem *p, bool entropy);
 
 /**
  * Checks a problem of one head whose first NaN or infinity is in key
- * `position`: rows before it must be finite, and the row at it and all later
- * rows NaN.
+ * `position`: rows before `position` must be finite, and all other rows must be
+ * NaN.
  */
 void attention_expect_nan_from(const attention_problem *p, int position);
 
 /**
- * Checks a problem of one head with PowerSoftmax: the weights of row `position`
- * must all be NaN, and those of every other row finite.
+ * Checks a problem of one head with PowerSoftmax: all weights of row `position`
+ * must be NaN, and the weights of every other row must be finite.
  */
 void attention_expect_nan_at(const attention_problem *p, int position);
 
@@ -107,9 +108,9 @@ void attention_expect_nan_value(const attention_problem *p, int position,
                                 int column);
 
 /**
- * Checks a problem in which the temperature of query i of head h is NaN: its
- * rows, and everything in the backward pass that depends on their weights, must
- * be NaN, but no other row and no other head.
+ * Checks a problem in which the temperature of query i of head h is NaN: the
+ * rows of this query, and all gradients that depend on their weights, must be
+ * NaN; other rows and other heads must not contain a NaN.
  */
 void attention_expect_nan_temperature(const attention_problem *p, int h, int i);
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 /**
- * Declares a pointer to a type. AUTO_OF must have defined how to release the
- * type.
+ * Declares a pointer to a type whose object is released automatically. AUTO_OF
+ * must have been used to define how to release the type.
  */
 #define AUTO(type) AUTO_BY(type##_auto) type *
 #define AUTO_OF(type, release)                                                 \
@@ -24,7 +24,7 @@ AUTO_OF(FILE, fclose)
 
 /**
  * Attribute of a variable: calls release(&variable) at the end of the block.
- * The variable may be otherwise unused.
+ * The compiler does not warn if the variable is otherwise unused.
  */
 #define AUTO_BY(release) __attribute__((cleanup(release), unused))
 

@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The process and thread of the test itself. Only there can a failure fail the
-   test. */
+/* The process and the thread that run the test. In another process or thread, a
+ * wait cannot fail the test. */
 static pid_t process, first_thread;
 
 __attribute__((constructor)) static void remember(void)

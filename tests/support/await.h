@@ -10,7 +10,7 @@
 #include <sys/types.h>
 
 /**
- * The time limit of a wait. A correct program stays below it under any load.
+ * The time limit of a wait, long enough for a correct program under any load.
  */
 enum { ES_PATIENCE_S = 60, ES_PATIENCE_MS = 1000 * ES_PATIENCE_S };
 
@@ -22,8 +22,8 @@ enum { ES_FOR_EVER_MS = 3600 * 1000 };
 
 /**
  * Checks every millisecond until `condition` is true. After ES_PATIENCE_S the
- * test fails and names the condition. A forked child or another thread cannot
- * fail a test and ends the process instead.
+ * test fails and names the condition. If es_await is called in a forked child
+ * or in another thread, which cannot fail a test, it ends the process instead.
  */
 #define es_await(condition)                                                    \
     do {                                                                       \
@@ -34,14 +34,15 @@ enum { ES_FOR_EVER_MS = 3600 * 1000 };
 
 /**
  * Sleeps for a millisecond; used by es_await. The first call sets *until to the
- * end of the time limit. After that time, fails with the name `what`.
+ * end of the time limit. After this limit, the function fails the test with the
+ * name `what`.
  */
 void es_await_nap(int64_t *until, const char *what, const char *file, int line);
 
 /**
- * Returns true if the thread sleeps until something wakes it; false if it runs
- * or does not exist. The first thread of a process has the same number as the
- * process.
+ * Returns true if the thread sleeps until an event wakes it, and false if it
+ * runs or does not exist. The first thread of a process has the same number as
+ * the process.
  */
 bool es_is_asleep(pid_t process, pid_t thread);
 

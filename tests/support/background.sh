@@ -2,7 +2,7 @@
 # Usage: . tests/support/background.sh
 # $train is the program; `start` starts it with options, and other functions
 # wait for its progress.
-as=() # a command that runs the program, such as one that changes the user
+as=() # prefix of the command line, for example to change the user
 start() { # OPTION...: sets $trainer; its progress is in $dir/progress
     : >"$dir/progress"
     "${as[@]}" "$train" "$@" >"$dir/result" 2>"$dir/progress" &
@@ -11,8 +11,9 @@ start() { # OPTION...: sets $trainer; its progress is in $dir/progress
 
 done_steps() { grep -c '^step ' "$dir/progress"; }
 reached() { [ "$(done_steps)" -ge "$1" ] || ended "$trainer"; }
-# Pauses training SECONDS after step N, until finish_training. On a busy machine
-# training may end before it is paused; the exit code is then $late.
+# Waits until step N, waits SECONDS more, and pauses the training until
+# finish_training. If the training ends before it can be paused, which happens on a
+# busy machine, returns $late.
 late=75
 await_step() { # N [SECONDS]; $steps is the number of all steps
     until_true reached "$1"
@@ -23,7 +24,7 @@ await_step() { # N [SECONDS]; $steps is the number of all steps
     echo "all $steps steps are done"
     return $late
 }
-in_time() { # FUNCTION PATH...: repeats while it is late; removes files that begin with PATH
+in_time() { # FUNCTION PATH...: repeats while FUNCTION returns $late; first removes PATH*
     local code try
     for ((try = 0; try < 20; try++)); do
         rm -rf "${2:?}"*
@@ -34,7 +35,7 @@ in_time() { # FUNCTION PATH...: repeats while it is late; removes files that beg
     return $code
 }
 
-finish_training() { # sets $outcome to the exit code; also works after its end
+finish_training() { # sets $outcome to the exit code; also works if training has ended
     kill -CONT "$trainer" 2>/dev/null
     until_true ended "$trainer" || { kill -9 "$trainer"; return 1; }
     wait "$trainer" 2>/dev/null
@@ -50,7 +51,7 @@ said() { # REGEX: matches a line of standard error
         { echo "no /$1/ in:"; grep -v '^step ' "$dir/progress"; return 1; }
 }
 
-# Prints the trainer's last line without the speed.
+# Prints the result of the training without the speed.
 result() { sed -E 's/, [0-9]+ tokens.*//' "$dir/result"; }
 same_result() { # the result equals $reference
     [ "$(result)" = "$reference" ] || { echo "result: $(result)"; return 1; }

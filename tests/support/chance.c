@@ -9,8 +9,8 @@ long chance_times(const char *name, long usual)
     return given ? strtol(given, NULL, 10) : usual;
 }
 
-static uint64_t chance; /* state of the generator; it must not be 0, which
-                           would never change */
+static uint64_t chance; /* state of the generator; must not be 0, because a
+                           state of 0 never changes */
 
 void chance_seed(uint64_t seed)
 {

@@ -9,7 +9,8 @@
 
 /**
  * Returns the number of repetitions of a test: the value of the environment
- * variable `name`, which for example `make soak` sets, or else `usual`.
+ * variable `name`, or `usual` if the variable is not set. For example, `make
+ * soak` sets such variables.
  */
 long chance_times(const char *name, long usual);
 
@@ -29,7 +30,8 @@ double chance_unit(void);
 
 /* --- one sequence for each state: SplitMix64, whose state is a seed ------- */
 
-/** Returns 64 random bits and advances the state. */
+/** Returns 64 random bits of the sequence with this state, and advances the
+ *  state. */
 uint64_t splitmix_bits(uint64_t *state);
 
 /* --- a few numbers: a linear congruence modulo 2^32 ----------------------- */

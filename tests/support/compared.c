@@ -59,8 +59,8 @@ static void add_file(es_compared_files *to, void **state, const char *file,
         assert_true(to->n < ES_COMPARED_MOST);
         es_assert_ok(es_summary_load(&summary, reader, run, options));
         es_assert_ok(es_run_settings_read(summary, reader, run));
-        free(summary->path); /* the folder has another name in each run of
-                                the tests */
+        free(summary->path); /* the path must not depend on the folder, whose
+                                name differs in each run of the tests */
         summary->path = strdup(file);
         to->runs[to->n++] = summary;
         to->observed = es_peak_of(to->observed, summary->peak);

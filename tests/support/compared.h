@@ -17,11 +17,11 @@
 typedef struct es_compared_written {
     const char *file, *name, *arch, *config;
     int64_t n_layer, n_head, seed;
-    float low;      /* lowest entropy, in nats; NaN: all entropies are NaN */
+    float low; /* lowest entropy in nats; NaN: all recorded entropies are NaN */
     float evals[4]; /* losses of the evaluations at steps 0, 10, 20, 30;
-                       missing: no evaluation */
-    float logit;    /* largest logit of all heads; missing: no logits are
-                       recorded */
+                       missing: no evaluation at the step */
+    /* largest logit of all heads; missing: no logits are recorded */
+    float logit;
 } es_compared_written;
 
 void es_compare_write(void **state, const es_compared_written *of);

@@ -7,7 +7,7 @@ write_source() { # FOLDER [FILES]: writes Python files, always the same
     done
 }
 
-own_corpus() { # FILE: tokens of our C source, in files with the ending of Python
+own_corpus() { # FILE: writes tokens of this project's C files, which are copied to files *.py
     local source file code=0
     source=$(mktemp -d)
     for file in analyzer/base/*.c store/*.c; do

@@ -68,7 +68,7 @@ static float round_bf16(float x)
     return x;
 }
 
-/* Returns the bits of x, which fp16 represents exactly. */
+/* Returns the fp16 bits of x, which fp16 must be able to represent exactly. */
 static uint16_t fp16_bits(float x)
 {
     const uint16_t sign = signbit(x) ? 0x8000 : 0;
@@ -116,7 +116,7 @@ static void store_activations(const es_ops *ops, es_backend *backend,
 /* --- guarded memory ------------------------------------------------------- */
 
 typedef struct guarded {
-    es_mem *memory; /* GUARD bytes, the array, GUARD bytes */
+    es_mem *memory; /* GUARD bytes, the array, GUARD bytes again */
     es_mem *at;
     size_t bytes;
 } guarded;
@@ -152,11 +152,11 @@ static void close_guarded(const es_ops *ops, es_backend *backend, guarded *g)
 
 /* --- a run ---------------------------------------------------------------- */
 
-/* The arrays of a run, in the back-end's memory. */
+/* The arrays of one call of attention, in the back-end's memory. */
 typedef struct run_memory {
     guarded qkv, dy, log_t, dentropy;  /* inputs */
     guarded y, saved, dqkv, dlog_t;    /* outputs */
-    guarded rows[ES_N_ROW_STATISTICS]; /* likewise */
+    guarded rows[ES_N_ROW_STATISTICS]; /* outputs */
 } run_memory;
 
 static run_memory open_memory(const attention_problem *p, const es_ops *ops,

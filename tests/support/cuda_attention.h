@@ -5,17 +5,19 @@
 
 #include "tests/support/attention_problem.h"
 
-/** A place where the back-end runs: the emulation on the host, or a device. */
+/** A place where the CUDA back-end runs: the emulation on the host, or a
+ *  device. */
 typedef struct cuda_place {
     const char *file; /* file name of the library in the build folder */
     void *plugin;
     const es_ops *(*ops)(es_precision precision);
 } cuda_place;
 
-/** Returns the available places, ended by an entry with a NULL file. Opens them
- *  at first use; on the host opens the library that ENTROPY_TRAIN_CUDA names,
- *  if it is set. A place that was not built or has no device is omitted, and
- *  this is reported once. Skips the test if there is no place at all. */
+/** Returns the available places; the last entry has a NULL file. Places are
+ *  opened at the first call; on the host, the library that ENTROPY_TRAIN_CUDA
+ *  names is used if the variable is set. A place that was not built or has no
+ *  device is omitted, which is printed once. Skips the test if no place is
+ *  available. */
 const cuda_place *cuda_places(void);
 #define EACH_PLACE(place)                                                      \
     for (const cuda_place *place = cuda_places(); place->file; place++)
@@ -23,14 +25,14 @@ const cuda_place *cuda_places(void);
 /** Options of a run of attention. */
 typedef struct cuda_run {
     es_precision precision;
-    bool unmeasured; /* without statistics */
-    bool entropy;    /* backward pass with dentropy */
+    bool unmeasured; /* compute no statistics */
+    bool entropy;    /* the backward pass uses the gradients dentropy */
 } cuda_run;
 
 /**
  * Rounds q, k, v and dy of the problem to the precision, and runs attention
- * forward and backward. Outputs are filled with poison before; fails the test
- * if memory around an array has changed. Sets the problem's `rounding`.
+ * forward and backward. Outputs are first filled with poison. Fails the test if
+ * memory around an array has changed. Sets the problem's `rounding`.
  */
 void cuda_attention_run(attention_problem *p, const cuda_place *place,
                         cuda_run how);

@@ -15,19 +15,19 @@
  * value. */
 enum { AROUND = 256, SENTINEL = 0x5a };
 
-/* Number of repetitions in other orders of threads. Sanitizers check only which
- * memory is accessed, and this does not depend on the order. */
+/* Number of repetitions with other orders of threads. It is 0 with sanitizers,
+ * because they only check memory accesses, which do not depend on the order. */
 enum { N_AGAIN = SANITIZED ? 0 : ES_BENCH_AGAIN };
 
 /* --- opening -------------------------------------------------------------- */
 
-/* Precisions to test, and the arguments of es_bench_first. */
+/* The precisions to test, and copies of the arguments of es_bench_first. */
 static const es_precision precisions[] = {ES_FP32, ES_BF16, ES_FP16};
 static es_bench_kind kind;
 static const es_extents *largest;
 
-/* Finds the library of the emulation. Returns false if there is no library to
- * test. */
+/* Finds the library of the emulation unless ENTROPY_TRAIN_CUDA names a library.
+ * Returns false if there is no library to test. */
 static bool find_library(void)
 {
     char path[4096];
@@ -41,7 +41,7 @@ static bool find_library(void)
     return setenv("ENTROPY_TRAIN_CUDA", path, 1) == 0;
 }
 
-/* Opens a back-end. Returns false if there is no device. */
+/* Opens a back-end of the bench. Returns false if there is no device. */
 static bool open_one(es_backend **out, const es_ops *ops, const char *emulation)
 {
     setenv("ENTROPY_TRAIN_EMULATION", emulation, 1);
@@ -53,7 +53,8 @@ static bool open_one(es_backend **out, const es_ops *ops, const char *emulation)
     return true;
 }
 
-/* Returns true for the emulation, which has as much memory as is configured. */
+/* Returns true for the emulation, recognised by its configurable amount of
+ * memory. */
 static bool is_emulated(const es_ops *ops)
 {
     es_backend *backend;
@@ -196,7 +197,8 @@ static size_t shift_of(const es_bench *bench, size_t size)
     return bench->lie == ES_LIE_SHIFTED ? size : 0;
 }
 
-/* Memory that es_bench_clear frees. */
+/* Memory from es_bench_draw and similar functions, which es_bench_clear
+ * frees. */
 static void *drawn[64];
 static int n_drawn;
 
@@ -262,7 +264,7 @@ static es_bench_array *array_of(es_bench *bench, const es_mem *memory)
     return NULL;
 }
 
-/* Returns the offset of the array in its reserved memory. */
+/* Returns the offset of the array's first element in its reserved memory. */
 static size_t start_of(const es_bench_array *array)
 {
     return (size_t)((const char *)array->memory - (const char *)array->whole);
@@ -271,7 +273,7 @@ static size_t start_of(const es_bench_array *array)
 const void *es_bench_get(es_bench *bench, const es_mem *memory)
 {
     es_bench_array *array = array_of(bench, memory);
-    /* A copy is aligned for the caller, whatever the array's alignment on the
+    /* The host's copy must be aligned, whatever the array's alignment on the
      * device. */
     free(array->floats);
     array->floats = bytes(array->bytes);
@@ -324,8 +326,8 @@ static void store_all(es_bench *bench, es_backend *backend)
     }
 }
 
-/* Fails the test if memory around the array has changed, or the array itself
- * although it is only read. */
+/* Fails the test if the memory around the array has changed, or if the array
+ * has changed although the operation only reads it. */
 static void expect_kept(const es_bench_array *array, int index)
 {
     const size_t start = start_of(array), end = start + array->bytes;
@@ -413,9 +415,10 @@ void es_bench_expect_within(es_bench *bench, const char *what, const float *got,
 {
     const double floor = 2e-5 * root_mean_square(want, n) + 1e-6;
     const double relative = acts ? 1.01 * unit_roundoff(bench->precision) : 0;
-    double error = 0, tolerance = floor; /* error and tolerance of the entry
-                                          * nearest to its limit */
-    size_t bad = n;                      /* the first */
+    /* error and tolerance of the entry whose error is nearest to its
+     * tolerance */
+    double error = 0, tolerance = floor;
+    size_t bad = n; /* index of the first bad entry */
     char name[64];
     for (size_t i = 0; i < n; i++) {
         const double a = (double)got[i], b = want[i], off = fabs(a - b);

@@ -1,10 +1,10 @@
 /**
- * Tests single operations of the CUDA back-end, on the emulation or, if
+ * Runs single operations of the CUDA back-end in tests, on the emulation or, if
  * ENTROPY_TRAIN_CUDA names the device's library, on a device. An operation runs
- * on arrays with sentinel bytes around them, and its outputs are filled with
- * poison before. It runs three times and must give the same bits each time; on
- * the emulation, the second run reverses the order of threads, and the third
- * uses a random order. Under sanitizers it runs once.
+ * on arrays (the bench) with sentinel bytes around them, and its outputs are
+ * first filled with poison. It runs three times and must give the same bits
+ * each time; on the emulation, the second run reverses the order of threads,
+ * and the third uses a random order. Under sanitizers it runs once.
  */
 #ifndef ES_TESTS_CUDA_BENCH_H
 #define ES_TESTS_CUDA_BENCH_H
@@ -20,11 +20,13 @@ typedef struct es_bench_array {
     es_bench_role role;
     es_mem *whole, *memory;
     size_t bytes;
-    unsigned char *before, *after; /* contents, with sentinels */
+    /* contents before and after a run, including sentinels */
+    unsigned char *before, *after;
     float *floats;
 } es_bench_array;
 
-/** Alignment of arrays, so that packs of 16 bytes are not always aligned. */
+/** How arrays are placed in memory. Shifted arrays cannot be accessed in
+ *  aligned packs of 16 bytes. */
 typedef enum es_bench_lie {
     ES_LIE_ALIGNED,
     ES_LIE_SHIFTED, /* each array is shifted by one element */
@@ -38,19 +40,21 @@ typedef struct es_bench {
     es_precision precision;
     es_bench_lie lie;
     bool emulated; /* true for the emulation, false for a device */
-    bool bare;     /* products cannot be fused with a bias or an epilogue */
+    bool bare; /* the library for products cannot fuse a bias or an activation
+                  into a product */
     es_bench_array arrays[ES_BENCH_MOST];
     int n_arrays;
-    const es_mem *kept; /* weights given to es_bench_keep */
+    const es_mem *kept; /* weights that were passed to es_bench_keep */
     size_t n_kept;
     int n_runs;
 } es_bench;
 
-/** Precisions in which an operation is tested. */
+/** Precisions in which ES_EACH_BENCH runs a test. */
 typedef enum es_bench_kind {
-    ES_BENCH_ACTS, /* fp32, bf16 and fp16, for operations on activations */
-    ES_BENCH_BARE, /* the same with `bare`; skips the test on a device */
-    ES_BENCH_FP32  /* fp32 only, for operations without activations */
+    ES_BENCH_ACTS, /* fp32, bf16 and fp16: for operations on activations */
+    ES_BENCH_BARE, /* the same precisions, with es_bench.bare; skips the test on
+                      a device */
+    ES_BENCH_FP32  /* fp32 only: for operations without activations */
 } es_bench_kind;
 
 /**
@@ -66,24 +70,25 @@ typedef enum es_bench_kind {
 es_bench *es_bench_first(es_bench_kind kind, const es_extents *largest);
 es_bench *es_bench_next(es_bench *bench);
 
-/** Puts an array of n elements of `size` bytes on the bench. NULL `values` fill
- *  the array with poison (all bits set). */
+/** Adds an array of n elements of `size` bytes to the bench. If `values` is
+ *  NULL, the array is filled with poison (all bits set). */
 es_mem *es_bench_put(es_bench *bench, es_bench_role role, const void *values,
                      size_t n, size_t size);
 es_mem *es_bench_put_floats(es_bench *bench, es_bench_role role,
                             const float *values, size_t n);
-/** Puts activations on the bench. values (n) are rounded in place to the stored
- *  numbers; may be NULL. */
+/** Adds an array of activations to the bench. values (n), unless NULL, are
+ *  rounded in place to numbers that the precision represents. */
 es_mem *es_bench_put_acts(es_bench *bench, es_bench_role role, float *values,
                           size_t n);
 
-/** Keeps weights (n), which products read, as keep of ops.h does. */
+/** Passes weights (n) to the back-end's `keep` (see ops.h), because products
+ *  read them. */
 void es_bench_keep(es_bench *bench, const es_mem *weights, size_t n);
 
 /**
  * for (ES_EACH_RUN(on, bench)) bench->ops->...(on, ...): runs an operation
- * repeatedly on all arrays of the bench. Fails the test if bits differ between
- * runs, or if memory is written that must not be.
+ * repeatedly on all arrays of the bench. Fails the test if the bits of two runs
+ * differ, or if an operation writes memory that it must not write.
  */
 #define ES_EACH_RUN(on, bench)                                                 \
     es_backend *on = es_bench_begin(bench);                                    \
@@ -97,13 +102,15 @@ es_backend *es_bench_again(es_bench *bench, es_backend *on);
 const void *es_bench_get(es_bench *bench, const es_mem *memory);
 const float *es_bench_get_acts(es_bench *bench, const es_mem *memory);
 
-/** Removes all arrays, and frees the memory from the functions below. */
+/** Removes all arrays from the bench, and frees the memory that the functions
+ *  below have returned. */
 void es_bench_clear(es_bench *bench);
 
 /**
  * Fails the test unless each of got (n) is near the expected value: |got -
  * want| <= 2e-5 rms(want) + 1e-6, plus for activations 1.01 times the maximum
- * change by one rounding. NaN must equal NaN, and an infinity itself.
+ * change by one rounding. A NaN must be NaN in both, and an infinity must have
+ * the same sign.
  */
 void es_bench_expect(es_bench *bench, const char *what, const float *got,
                      const double *want, size_t n, bool acts);
@@ -118,16 +125,16 @@ void es_bench_expect_acts(es_bench *bench, const char *what,
 void es_bench_expect_floats(es_bench *bench, const char *what,
                             const es_mem *memory, const double *want, size_t n);
 
-/** Return reproducible random numbers in [-1, 1): a single number, or n numbers
- *  multiplied by `scale`; n zeros; a copy of n numbers in double; n tokens in
- *  [0,vocab). es_bench_clear frees the memory. */
+/** Return reproducible random numbers: a single number in [-1, 1); n numbers in
+ *  [-1, 1) multiplied by `scale`; n zeros; a copy of n numbers in double; n
+ *  tokens in [0,vocab). es_bench_clear frees the memory. */
 double es_bench_random(void);
 float *es_bench_draw(size_t n, double scale);
 double *es_bench_doubles(size_t n);
 double *es_bench_widen(const float *from, size_t n);
 int32_t *es_bench_tokens(size_t n, int vocab);
 
-/** Returns the value of the precision that is nearest to x. */
+/** Rounds x to the nearest number that the precision represents. */
 float es_bench_round(es_precision precision, float x);
 
 #endif

@@ -1,5 +1,5 @@
-/* Single calls of the CUDA back-end's matrix products, and tolerances for their
- * results. */
+/* Runs single matrix products of the CUDA back-end, and computes tolerances for
+ * their results. */
 #include "tests/support/cuda_linear.h"
 
 #include "tests/support/cmocka_all.h"

@@ -1,7 +1,5 @@
-/**
- * Creates curves that own their arrays, and draws figures of them, for tests.
- * Include cmocka first.
- */
+/** Creates curves that own their arrays (bundles), and draws figures of these
+ *  curves, for tests. Include cmocka.h before this header. */
 #ifndef ES_TESTS_CURVE_BUNDLES_H
 #define ES_TESTS_CURVE_BUNDLES_H
 
@@ -24,7 +22,7 @@ typedef struct shot {
     double scale;
 } shot;
 
-/** Returns the values (n) of a curve. */
+/** Returns the values (n) of a curve in the bundle. */
 float *row(const bundle *b, size_t curve);
 
 /**
@@ -49,7 +47,8 @@ es_picture *drawn(const es_curves *figure);
 shot shot_of(const es_curves *figure, double scale);
 void shot_clear(shot *s);
 
-/** Returns the colour 0xRRGGBB of the pixel at a step and value of a panel. */
+/** Returns the colour 0xRRGGBB of the pixel at the given step and value of a
+ *  panel. */
 uint32_t pixel(const shot *s, size_t panel, double step, double value);
 
 /** Returns the colour of a curve in the first panel. */

@@ -35,14 +35,14 @@ typedef struct es_wanted_pixel {
 void assert_pixels(es_picture *picture, double scale, int n_colors,
                    const es_wanted_pixel *wanted, size_t n);
 
-/** Draws a figure; the caller knows its type. */
+/** A function that draws a figure of the type that `figure` points to. */
 typedef es_status es_draw_any(es_picture **out, const void *figure);
 
 /**
  * Fails the test unless the figure has the size that `style`, a member of the
  * figure, requests. Tests sizes from a paper's column to a large page. A size
- * that is too small must be refused with a message that names the least size,
- * and the least size must be accepted.
+ * that is too small must be refused with a message that contains the minimum
+ * size, and the minimum size must be accepted.
  */
 void assert_sizes_are_kept(es_draw_any *draw, const void *figure,
                            es_figure_style *style);
@@ -51,8 +51,9 @@ void assert_sizes_are_kept(es_draw_any *draw, const void *figure,
 void assert_same_picture(es_picture *a, es_picture *b);
 
 /**
- * Fails the test unless all of the given texts are in the picture, or, for the
- * second macro, none. Names the text that fails.
+ * ASSERT_SAYS fails the test unless all given texts are in the picture;
+ * ASSERT_SAYS_NOT fails it if one of them is. The message contains the text
+ * concerned.
  */
 #define ASSERT_SAYS(picture, ...)                                              \
     assert_says(picture, true, (const char *const[]){__VA_ARGS__, NULL})

@@ -15,24 +15,26 @@ enum {
 };
 
 /**
- * Return a random integer from `low` to `high`, and true with probability p.
+ * random_int returns a random integer from `low` to `high`; random_chance
+ * returns true with probability p.
  */
 int random_int(uint64_t *seed, int low, int high);
 bool random_chance(uint64_t *seed, double p);
 
-/** An input array of a call, and the same values as float32. */
+/** An input array of a call, with the same values as float32. */
 typedef struct case_numbers {
     float *values;
     uint16_t *halves; /* the values as float16 or bfloat16; NULL for float32 */
     size_t count;
     es_entropy_input input;
-    size_t origin; /* index of the value that input.data points to */
+    /* index in `values` of the element to which input.data points */
+    size_t origin;
 } case_numbers;
 
 /** Sets one value, after rounding it to the type of the input. */
 void set_case_number(case_numbers *numbers, size_t position, float value);
 
-/** Makes input.data point to value number `origin`. */
+/** Makes input.data point to element `origin` of the values. */
 void set_case_origin(case_numbers *numbers, size_t origin);
 
 typedef struct options_case {

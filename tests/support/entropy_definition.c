@@ -1,5 +1,6 @@
-/* Computes the definition of es_qk_statistics in double precision, row by row
-   and key by key, and compares the outputs of a call with it. */
+/* Computes the statistics of es_qk_statistics by their definitions, in double
+ * precision, row by row and key by key, and compares the outputs of a call with
+ * the results. */
 #include "analyzer/base/value.h"
 #include "tests/support/entropy_cases.h"
 
@@ -9,11 +10,13 @@
 
 /* --- the definition ------------------------------------------------------- */
 
-/** One query: `row` of sequence b, numbered over all rows of the arrays. */
+/** Identifies one row: head h of sequence b and query `row`, which is an index
+ *  into the array of all queries. */
 typedef struct place {
     int b, h, row;
-    int first_query, first_key, n_keys; /* first query, first key and number
-                                           of keys of the sequence */
+    /* indices of the first query and the first key of the sequence, and its
+     * number of keys */
+    int first_query, first_key, n_keys;
 } place;
 
 static double number_of(const case_numbers *x, int b, int h, int i, int d)
@@ -68,15 +71,15 @@ static bool sees(const options_case *c, const place *p, int j)
            (s->window == 0 || abs(away) < s->window);
 }
 
-/** The statistics of one row by the definition. */
+/** The expected statistics of one row. */
 typedef struct wanted_row {
-    bool unseen, broken; /* unseen: the row sees no key; broken: a score is
-                            not finite */
+    /* unseen: the row sees no key; broken: a score of the row is not finite */
+    bool unseen, broken;
     int n_seen;
     double sum; /* sum of exp(score - largest score) */
     double x[N_OPTION_FLOATS];
-    double reach; /* largest sum |q_c k_c| over the keys, multiplied by the
-                     factor of the scores */
+    double reach; /* largest sum |q_c k_c| over the visible keys, multiplied by
+                     the factor of the scores; used for the tolerance */
 } wanted_row;
 
 static bool is_wanted(const options_case *c, const place *p)
@@ -87,7 +90,8 @@ static bool is_wanted(const options_case *c, const place *p)
 }
 
 /**
- * Returns the factor of the products of a row; NaN if its temperature is NaN.
+ * Returns the factor that converts the products q.k of a row to scores; NaN if
+ * the row's temperature is NaN.
  */
 static double scale_of(const options_case *c, const place *p)
 {
@@ -245,11 +249,11 @@ static void assert_row(const options_outputs *got, size_t position,
     }
 }
 
-/** The statistics of one head by the definition. */
+/** The expected statistics of one head. */
 typedef struct wanted_head {
-    int n, n_sequence, n_broken; /* number of finite rows; of finite rows of
-                                    this sequence; of rows that are not
-                                    finite */
+    /* number of finite rows, of finite rows in the current sequence, and of
+     * rows that are not finite */
+    int n, n_sequence, n_broken;
     int64_t n_weights;
     double sums[N_OPTION_FLOATS], sequence;
     double low, high, max_logit, reach;

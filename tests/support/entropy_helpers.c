@@ -1,6 +1,6 @@
-/* Helpers of the tests of the entropy module: random inputs, outputs with guard
-   values, comparison with the double-precision reference, and the stored cases.
- */
+/* Helper functions for tests of the entropy module: random inputs, outputs with
+ * guard values, comparison with the double-precision reference, and stored
+ * cases. */
 #include "tests/support/entropy_helpers.h"
 
 #include "analyzer/base/value.h"
@@ -34,7 +34,7 @@ float *new_normals(size_t n, double scale, uint64_t seed)
     return out;
 }
 
-#define GUARD 8 /* number of guard values on either side of an array */
+#define GUARD 8 /* number of guard values before and after an array */
 #define SENTINEL 0x5e175e17
 
 row_buffers new_rows(size_t n)
@@ -74,7 +74,7 @@ void check_close(double got, double wanted, double tolerance, const char *what,
 {
     if (fabs(got - wanted) <= tolerance || (isnan(got) && isnan(wanted)))
         return;
-    print_error("%s is %.17g, wanted %.17g, tolerance %.3g, off by %.3g\n",
+    print_error("%s is %.17g, expected %.17g, tolerance %.3g, off by %.3g\n",
                 what, got, wanted, tolerance, fabs(got - wanted));
     _fail(file, line);
 }
@@ -112,7 +112,7 @@ es_entropy_input keys_at(const float *k, const es_attention_shape *shape)
 
 /* --- comparison with the reference ---------------------------------------- */
 
-/** The input of one row, and the keys that it sees. */
+/** The input of one row, with the keys that the row sees. */
 typedef struct row_inputs {
     es_numbers in, k;
     ptrdiff_t k_row;
@@ -336,8 +336,9 @@ void run_qk(const es_entropy_kernels *set, const es_rows *rows, const float *q,
         ES_OK);
 }
 
-/* B, H, T, S, D, causal. There are sizes of 1, odd sizes, S != T, and sizes
- * around those of tiles (8, 16, 48), of chunks (240) and of parts (1024). */
+/* Shapes as B, H, T, S, D, causal: sizes of 1, odd sizes, S != T, and sizes
+ * close to those of tiles (8, 16, 48), chunks (240) and parts (1024) in the
+ * kernels. */
 const es_attention_shape test_shapes[] = {
     SHAPE(1, 1, 1, 1, 1, true),      SHAPE(1, 1, 1, 1, 64, false),
     SHAPE(2, 3, 2, 2, 3, true),      SHAPE(3, 1, 7, 7, 5, true),
@@ -373,8 +374,8 @@ int run_for_variants(const variant_case *cases, size_t n)
                                     .initial_state = (void *)(intptr_t)all[v]};
         }
     }
-    /* Calls the function instead of cmocka's macro, which would count all
-       hundred elements of the array as tests. */
+    /* Call the function behind cmocka's macro, because the macro would treat
+     * all hundred elements of the array as tests. */
     return _cmocka_run_group_tests("variants", tests, at, NULL, NULL);
 }
 

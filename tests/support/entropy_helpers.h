@@ -45,8 +45,8 @@ void check_close(double got, double wanted, double tolerance, const char *what,
     }
 
 /**
- * Return contiguous float32 inputs: weights (B,H,T,S), queries (B,H,T,D), keys
- * (B,n_kv_heads,S,D).
+ * Describe contiguous float32 arrays as inputs: weights (B,H,T,S), queries
+ * (B,H,T,D), or keys (B,n_kv_heads,S,D).
  */
 es_entropy_input weights_at(const float *att, const es_attention_shape *shape);
 es_entropy_input queries_at(const float *q, const es_attention_shape *shape);
@@ -61,8 +61,8 @@ es_ref_row reference_row(const es_entropy_input *in, const es_entropy_input *k,
                          const es_attention_shape *shape, size_t position);
 
 /**
- * Compares every `every`-th row with the reference, within the accuracy that
- * entropy.h promises.
+ * Compares each row whose number is a multiple of `every` with the reference,
+ * within the accuracy that entropy.h states.
  */
 void assert_entropy(const es_rows *rows, const es_entropy_input *in,
                     const es_entropy_input *k, const float *temperature,
@@ -77,7 +77,8 @@ void assert_qk(const es_rows *rows, const float *q, const float *k,
 void assert_same_rows(const row_buffers *got, const row_buffers *wanted);
 
 /**
- * Return the number of rows (b,h,i), of weights (b,h,i,j), and of floats in k.
+ * Return sizes of a shape: the number of rows (b,h,i), the number of weights
+ * (b,h,i,j), and the number of floats in k.
  */
 size_t n_rows(const es_attention_shape *shape);
 size_t n_weights(const es_attention_shape *shape);
@@ -102,8 +103,8 @@ void run_qk(const es_entropy_kernels *set, const es_rows *rows, const float *q,
             const es_attention_shape *shape, int n_threads);
 
 /**
- * Shapes with sizes of 1, odd sizes, S != T, and sizes around those of tiles,
- * chunks and parts.
+ * Shapes with sizes of 1, odd sizes, S != T, and sizes close to those of the
+ * kernels' tiles, chunks and parts.
  */
 extern const es_attention_shape test_shapes[];
 extern const size_t n_test_shapes;
@@ -132,10 +133,10 @@ const es_entropy_kernels *variant(void **state);
 typedef struct entropy_case {
     bool from_qk;
     es_attention_shape shape;
-    float *att, *q, *k, *temperature;   /* arrays of the case; NULL if a kind
-                                           of case has no such array */
-    float *row_entropy, *entropy, *lse; /* expected results, rounded from
-                                           double */
+    /* arrays of the case; NULL if this kind of case does not have the array */
+    float *att, *q, *k, *temperature;
+    /* expected results, computed in double and rounded to float32 */
+    float *row_entropy, *entropy, *lse;
     int32_t *nonfinite;
 } entropy_case;
 

@@ -1,5 +1,5 @@
-/** Writes, changes and checks fragment files for tests. Include cmocka first.
- */
+/** Writes, changes and checks fragment files for tests. Include cmocka.h before
+ *  this header. */
 #ifndef ES_TESTS_ESF_FILES_H
 #define ES_TESTS_ESF_FILES_H
 
@@ -8,16 +8,17 @@
 #include "store/writer.h"
 
 #define ES_ESF_UUID "0f0e0d0c-0b0a-4908-8706-050403020100"
-#define ES_ESF_LAYERS 2 /* number of layers of the run */
+/* number of layers in the runs that es_esf_begin adds */
+#define ES_ESF_LAYERS 2
 #define ES_ESF_PER_LAYER 3
 #define ES_ESF_CELLS (ES_ESF_LAYERS * ES_ESF_PER_LAYER)
 
-/** Opens a fragment and adds its run, or resumes it at step `resume`; series 1
- *  is "entropy". */
+/** Opens a fragment, and adds a run to it or resumes the run at step `resume`.
+ *  Series 1 of the run is "entropy". */
 es_writer *es_esf_begin(const char *path, int64_t resume, int64_t *run);
 
-/** Commits the samples of "entropy" at the steps from..to-1 as one transaction;
- *  es_value_of with series 1 gives the values. */
+/** Writes the samples of "entropy" at the steps from..to-1 as one transaction.
+ *  The values are those of es_value_of for series 1. */
 void es_esf_commit(es_writer *writer, int64_t from, int64_t to);
 
 /** Writes a finished run of n_commits transactions with two steps each. */
@@ -33,17 +34,18 @@ int64_t es_esf_check(es_reader *reader, bool may_miss, int64_t *gap);
 /** Same as es_esf_check, but for a path. Returns -1 if the file is refused. */
 int64_t es_esf_check_file(const char *path, bool may_miss, int64_t *gap);
 
-/** Returns the offset of frame i in a file's bytes (n), and reads its head.
- *  Fails if there is no such frame. */
+/** Finds frame i in a file's bytes (n) and reads the frame's header. Returns
+ *  the frame's offset; fails the test if the frame does not exist. */
 size_t es_esf_find(es_esf_frame *frame, uint32_t *seed,
                    const unsigned char *bytes, size_t n, int i);
 
-/** Rewrites a frame's head with the payload's current checksum. */
+/** Rewrites the header of the frame at offset `place` with the checksum of the
+ *  frame's current payload. */
 void es_esf_seal(unsigned char *bytes, size_t place, es_esf_frame *frame,
                  uint32_t seed);
 
-/** Sets this process's clock to `ms` after the time at which the file's first
- *  frame was written. */
+/** Sets the clock of this process to `ms` milliseconds after the time at which
+ *  the file's first frame was written. */
 void es_esf_clock_after(const unsigned char *bytes, size_t n, int64_t ms);
 
 /** Changes the first frame of the file, so that the writer seems to run on

@@ -30,7 +30,7 @@ void es_expect_case(const char *path, const es_ops *ops, es_precision precision)
 void es_expect_config_refused(const es_model_config *config, const char *named)
 {
     if (es_model_config_check(config) != ES_EUSAGE)
-        fail_msg("no refusal of %s", named);
+        fail_msg("the configuration is not refused for %s", named);
     if (!strstr(es_message(), named))
-        fail_msg("'%s' does not name %s", es_message(), named);
+        fail_msg("message '%s' does not contain '%s'", es_message(), named);
 }

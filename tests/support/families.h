@@ -1,5 +1,5 @@
 /**
- * Declares checks shared by the tests of model families and of configurations.
+ * Declares checks for the tests of model families and of configurations.
  */
 #ifndef ES_TESTS_FAMILIES_H
 #define ES_TESTS_FAMILIES_H
@@ -8,15 +8,15 @@
 #include "hooks/trainer/model/ops.h"
 
 /**
- * Checks that a reference case passes with 1, 2 and 3 threads. On a failure,
- * fails the test with the output of verify.
+ * Fails the test, with the output of verify, unless a reference case passes
+ * with 1, 2 and 3 threads.
  */
 void es_expect_case(const char *path, const es_ops *ops,
                     es_precision precision);
 
 /**
- * Checks that the configuration is refused with a message that contains
- * `named`.
+ * Fails the test unless the configuration is refused with a message that
+ * contains `named`.
  */
 void es_expect_config_refused(const es_model_config *config, const char *named);
 

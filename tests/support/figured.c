@@ -30,8 +30,8 @@ void es_unfigure(es_figured *figured)
 es_picture *es_figured_picture(es_figured *figured, es_figure_draw *draw)
 {
     es_picture *picture = NULL;
-    es_drawing *drawing =
-        &figured->drawing; /* the test may have changed figured->runs */
+    es_drawing *drawing = &figured->drawing;
+    /* Make the labels again, because the test may have changed the runs. */
     es_run_labels_free(&drawing->labels);
     es_assert_ok(
         es_run_labels_make(&drawing->labels, drawing->runs, drawing->n));

@@ -1,17 +1,17 @@
-/** Helps tests to draw figures of run files. */
+/** Loads run files and draws figures of the runs, for tests. */
 #ifndef ES_TESTS_FIGURED_H
 #define ES_TESTS_FIGURED_H
 
 #include "cli/figures/drawing.h"
 #include "tests/support/drawn.h"
 
-/** Runs and their drawing. All members except the runs may be
- *  zero-initialised. */
+/** Runs, and the drawing of a figure of these runs. All members except the runs
+ *  may be zero-initialised. */
 typedef struct es_figured {
     es_run_summary *loaded[4];
     const es_run_summary *runs[4];
     es_figure_options options;
-    es_drawing drawing; /* a drawing with all of the runs */
+    es_drawing drawing; /* the drawing, which includes all runs */
 } es_figured;
 
 /** Loads the first run of each of n files, with the summary of a series. The
@@ -28,7 +28,7 @@ void es_unfigure(es_figured *figured);
  *  the picture is sound: no texts overlap and all coordinates are finite. */
 es_picture *es_figured_picture(es_figured *figured, es_figure_draw *draw);
 
-/** Fails the test unless `draw` makes the same picture as `wanted`. Frees
+/** Fails the test unless `draw` creates the same picture as `wanted`. Frees
  *  `wanted`. */
 void es_assert_draws(es_figured *figured, es_figure_draw *draw,
                      es_picture *wanted);

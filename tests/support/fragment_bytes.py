@@ -2,10 +2,10 @@
 """usage: fragment_bytes.py age FILE SECONDS
        fragment_bytes.py spoil FILE ATTEMPT
 
-Changes the bytes of a fragment (store/esf.h), for tests. age: dates its frames
-SECONDS earlier, with correct checksums, so that other hosts count as having seen
-them. spoil: sets 4 bytes of the payload to 0xff in every frame of an attempt that
-begins with a sample or an event.
+Changes the bytes of a fragment (store/esf.h), for tests. `age` makes its frames
+SECONDS older, with correct checksums, so that readers do not take the fragment for
+one that another host is still writing. `spoil` sets 4 bytes of the payload to 0xff in every
+frame that belongs to the attempt and begins with a sample or an event.
 """
 
 import struct
@@ -28,7 +28,7 @@ def crc32c(crc, data):
 
 
 def frames(data):
-    """Yields (offset, payload bytes) of the complete frames."""
+    """Yields (offset, payload size in bytes) of each complete frame."""
     place = HEADER
     while place + HEAD <= len(data):
         mark, n = struct.unpack_from("<II", data, place)

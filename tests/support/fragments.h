@@ -1,22 +1,24 @@
 /** Writes and joins fragments of a distributed training run in a folder, for
- *  tests. Include cmocka first. */
+ *  tests. Include cmocka.h before this header. */
 #ifndef ES_TESTS_FRAGMENTS_H
 #define ES_TESTS_FRAGMENTS_H
 
 #include "store/join/join.h"
 
 #define ES_RANKS_UUID "01234567-89ab-4def-8123-456789abcdef"
-#define ES_RANKS_L 3 /* number of layers of the default fragment */
+#define ES_RANKS_L 3 /* number of layers of a fragment with default values */
 #define ES_RANKS_H 2
 
-/** A fragment to be written; zero or NULL members have default values. */
+/** Describes a fragment to write; members that are zero or NULL have default
+ *  values. */
 typedef struct es_rank_file {
     const char *name, *uuid, *ranks;
     int world, first_layer, n_layer, first_head, n_head;
 } es_rank_file;
 
-/** Open a file and begin its run, with the given configuration or the one that
- *  describes the fragment; return the run_id. */
+/** Open a file and begin its run, and return the run_id. open_config uses the
+ *  given configuration; open uses a configuration that describes the
+ *  fragment. */
 int64_t es_rank_open_config(es_writer **writer, void **state,
                             const es_rank_file *file, const char *config);
 int64_t es_rank_open(es_writer **writer, void **state,

@@ -1,5 +1,5 @@
-/* Compares the printed output of a function with a file in tests/golden, and
-   replaces the file on request. */
+/* Compares text that a function has printed with a file in tests/golden, and
+ * replaces the file on request. */
 #include "tests/support/golden_text.h"
 
 #include <stdio.h>

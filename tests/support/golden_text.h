@@ -1,4 +1,4 @@
-/** Compares the printed output of a function with a file in tests/golden. */
+/** Compares text that a function has printed with a file in tests/golden. */
 #ifndef ES_TESTS_GOLDEN_TEXT_H
 #define ES_TESTS_GOLDEN_TEXT_H
 

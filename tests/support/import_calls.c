@@ -1,5 +1,5 @@
-/* The sink that import tests pass to a parser: writes every call as a line of
- * text. */
+/* Defines the sink that import tests pass to a parser. The sink writes every
+ * call of the parser as a line of text. */
 #include "tests/support/import_calls.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"

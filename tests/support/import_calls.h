@@ -1,6 +1,6 @@
-/* Records the calls of the import parsers as text, such as "L2 H3
- * head:train:entropy
- * 0@0 1 2 ...". The texts of several parses follow each other. */
+/* Records the calls of the import parsers as text, with one line per call, such
+ * as "L2 H3", "head:train:entropy" or "0@0 1 2 ...". The texts of several
+ * parses are appended to each other. */
 #ifndef ES_TESTS_SUPPORT_IMPORT_CALLS_H
 #define ES_TESTS_SUPPORT_IMPORT_CALLS_H
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 extern char calls_heard[1 << 16];
-/* a test may replace its functions by others */
+/* the sink of the calls; a test may replace its functions */
 extern es_import_sink calls_sink;
 extern es_import_options calls_options;
 extern es_import_report calls_report;

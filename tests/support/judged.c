@@ -1,5 +1,5 @@
-/* Pushes the samples of runs to a judge or to rules, and stores the episodes
-   that they report. */
+/* Passes samples to a judge, which detects flags, or to alert rules, and stores
+ * the episodes that they report. */
 #include "tests/support/judged.h"
 #include "tests/support/test.h"
 
@@ -15,7 +15,8 @@ static void keep(es_judged_episode *all, size_t *n, const es_judge_run *run,
     kept->said.layers = kept->said.heads = NULL;
 }
 
-/* Returns a workspace filled with arbitrary bytes. */
+/* Returns a workspace of `size` bytes filled with arbitrary bytes, because a
+ * judge must not rely on its contents. */
 static void *workspace_of(size_t size, const es_judge_run *run)
 {
     assert_true(run->n_layers * run->n_heads <= ES_JUDGED_VALUES);

@@ -1,4 +1,5 @@
-/** Runs a judge, or rules, and stores the reported episodes for tests. */
+/** Passes samples to a judge (es_judge of analyzer/flags/flags.h, which detects
+ *  flags) or to alert rules, and stores the reported episodes, for tests. */
 #ifndef ES_TESTS_JUDGED_H
 #define ES_TESTS_JUDGED_H
 
@@ -10,9 +11,10 @@
 #define ES_JUDGED_EPISODES 512
 
 typedef struct es_judged_episode {
-    size_t rule;     /* index of the rule, if rules reported the episode */
-    es_episode said; /* the episode; its layers and heads are NULL, because
-                        copies are stored below */
+    /* index of the rule that reported the episode; only with rules */
+    size_t rule;
+    es_episode said; /* the reported episode; its layers and heads are NULL,
+                        because they are copied to the members below */
     unsigned char layers[ES_JUDGED_VALUES], heads[ES_JUDGED_VALUES];
 } es_judged_episode;
 
@@ -33,7 +35,8 @@ es_judged *es_judged_new(es_judge_run run, const es_flag_rules *rules);
 void es_judged_free(es_judged *judged);
 AUTO_OF(es_judged, es_judged_free)
 
-/** Pushes a sample of a series of heads. All L*H values are `value`. */
+/** Passes a sample of a series of heads to the judge, with `value` for all L*H
+ *  heads. */
 void es_judged_push_all(es_judged *judged, es_judge_series series, int64_t step,
                         float value);
 
@@ -47,8 +50,8 @@ const es_judged_episode *es_judged_only(const es_judged *judged,
 size_t es_judged_count(const es_judged *judged, es_flag_kind kind);
 
 /**
- * Fails the test unless the episode exists and lasts from step `onset` to step
- * `last`.
+ * Fails the test unless the episode is not NULL and lasts from step `onset` to
+ * step `last`.
  */
 void es_judged_span(const es_judged_episode *episode, int64_t onset,
                     int64_t last, bool stands);
@@ -66,7 +69,8 @@ typedef struct es_ruled {
     es_rules *rules;
     es_judged_episode episodes[ES_JUDGED_EPISODES]; /* (n) oldest first */
     size_t n;
-    es_judged_episode opened[ES_JUDGED_EPISODES]; /* (n_opened) announced */
+    /* (n_opened) at their onset */
+    es_judged_episode opened[ES_JUDGED_EPISODES];
     size_t n_opened;
 } es_ruled;
 

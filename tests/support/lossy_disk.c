@@ -15,12 +15,13 @@ enum { MAIN, LOG, N_FILES };
 typedef struct disk_step {
     enum { WRITE, SYNC, TRUNCATE, REMOVE } what;
     int file;
-    sqlite3_int64 offset; /* of a write; or the new size, for TRUNCATE */
+    sqlite3_int64 offset; /* WRITE: position in the file; TRUNCATE: new size of
+                             the file */
     size_t n;
-    unsigned char *bytes; /* (n) for a write */
+    unsigned char *bytes; /* (n) data of a WRITE */
 } disk_step;
 
-/** The contents of a file; `there` is false if it does not exist. */
+/** The contents of a file; `there` is true if the file exists. */
 typedef struct disk_file {
     bool there;
     size_t n;
@@ -30,7 +31,7 @@ typedef struct disk_file {
 typedef struct lossy_file {
     sqlite3_file head;
     int which;
-    sqlite3_file *real; /* the system VFS's, behind this structure */
+    sqlite3_file *real; /* the system VFS's file, stored after this struct */
 } lossy_file;
 
 static sqlite3_vfs lossy_vfs, *system_vfs;
@@ -203,8 +204,8 @@ static disk_file read_disk_file(const char *path)
 
 void lossy_disk_begin(const char *path)
 {
-    assert_non_null(
-        realpath(path, main_path)); /* SQLite uses the resolved path */
+    /* Record changes of the resolved path, because SQLite uses this path. */
+    assert_non_null(realpath(path, main_path));
     snprintf(log_path, sizeof log_path, "%s-wal", main_path);
     at_first[MAIN] = read_disk_file(main_path);
     at_first[LOG] = read_disk_file(log_path);
@@ -285,8 +286,8 @@ static void apply(disk_file *file, const disk_step *step)
         *file = (disk_file){.bytes = file->bytes};
 }
 
-/** Chooses at random which contents the bytes at..end of a block have after the
- *  power loss; `bytes` has the new contents. */
+/** Chooses at random the contents that bytes at..end of a block have after the
+ *  power loss; `bytes` are the new contents. */
 static void lose_block(disk_file *file, int which, size_t at, size_t end,
                        const unsigned char *bytes)
 {
@@ -300,8 +301,8 @@ static void lose_block(disk_file *file, int which, size_t at, size_t end,
                                      : (unsigned char)chance_below(256);
 }
 
-/** Applies an unsynced write. If the write extends the file, the file may have
- *  any size up to the new one. */
+/** Applies a write that has not been synced. If the write extends the file, the
+ *  file's size after the power loss is chosen at random up to the new size. */
 static void lose_write(disk_file *file, const disk_step *step)
 {
     const size_t at = (size_t)step->offset, end = at + step->n;
@@ -330,9 +331,10 @@ static disk_file copy_of(const disk_file *file)
 }
 
 /**
- * Builds the contents of a file after a power loss; the first `safe` of n steps
- * have been synced. Later truncations and removals survive in order,
- * independent of the written bytes.
+ * Builds the contents of a file after a power loss that follows n steps, of
+ * which the first `safe` steps have been synced. Of the later truncations and
+ * removals, a random number of the first ones have taken effect, independent of
+ * the written bytes.
  */
 static disk_file lose(int which, size_t safe, size_t n)
 {
@@ -352,8 +354,9 @@ static disk_file lose(int which, size_t safe, size_t n)
     return file;
 }
 
-/** Returns the number of steps that syncs have made safe for a file. A removal
- *  is a change of the folder, which any later sync makes safe. */
+/** Returns the number of steps that can no longer be lost for a file, because
+ *  they were synced. The removal of a file changes the folder, and any later
+ *  sync makes it permanent. */
 static size_t find_safe(int which, size_t n)
 {
     for (size_t i = n; i > 0; i--) {
@@ -377,8 +380,8 @@ static void leave_file(const char *path, disk_file file)
     free(file.bytes);
 }
 
-/** Leaves an index of the log with random bytes: SQLite never syncs the index,
- *  so nothing may rely on its contents. */
+/** Creates an index of the log with random bytes. SQLite never syncs the index,
+ *  so recovery must not rely on its contents. */
 static void leave_index(const char *path)
 {
     unsigned char bytes[BLOCK];

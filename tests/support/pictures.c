@@ -58,7 +58,7 @@ static bool read_body(es_image *out, png_structp png, png_infop info, FILE *in)
 bool image_read(es_image *out, const void *bytes, size_t n)
 {
     memset(out, 0, sizeof *out);
-    /* Fmemopen requires a buffer that is not const. */
+    /* fmemopen requires a buffer that is not const */
     void *copy = malloc(n + 1);
     memcpy(copy, bytes, n);
     FILE *in = fmemopen(copy, n, "rb");

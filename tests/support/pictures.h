@@ -1,4 +1,4 @@
-/** Helps the tests of render to read pictures back and compare them. */
+/** Reads PNG files and compares pictures, for the tests of the renderer. */
 #ifndef ES_TESTS_PICTURES_H
 #define ES_TESTS_PICTURES_H
 
@@ -53,20 +53,21 @@ double image_difference(const es_image *a, const es_image *b, int *x, int *y);
 /**
  * Compares the picture, drawn at one pixel per point, with
  * tests/golden/NAME.png. The mean colour of every block of 8 x 8 pixels may
- * differ by 16 of 255: another rasteriser of letters causes smaller
- * differences, and a wrong cell colour or a lost line causes larger ones.
+ * differ by 16 of 255, because another rasteriser of letters causes smaller
+ * differences, whereas a wrong cell colour or a missing line causes larger
+ * ones.
  *
  * A picture that differs is saved as BUILD/golden/NAME.png. With
  * ES_GOLDEN_UPDATE=1 in the environment, the golden file is rewritten first.
  */
 bool picture_is_golden(const es_picture *picture, const char *name);
 
-/** Returns true if every number of the display list is finite, except the NaNs
- *  that mark gaps. */
+/** Returns true if every number of the display list is finite, apart from the
+ *  NaNs that mark gaps in a line. */
 bool picture_is_finite(const es_picture *picture);
 
-/** Stores the centres of the first `most` dots of the picture, in order.
- *  Returns the number of all dots in the picture. */
+/** Stores the centres of the first `most` dots of the picture in drawing order.
+ *  Returns the total number of dots in the picture. */
 size_t picture_dots(double (*dots)[2], size_t most, const es_picture *picture);
 
 /** Returns true if a text of the picture equals `text`. */

@@ -80,7 +80,8 @@ static void draw_ffn(parts *to, int n_layer, uint64_t *state)
                                         "ScFuFFN",
                                         "GS"};
     char removed[PART_SIZE];
-    if (happens(state, 15)) /* an FFN of two linear matrices has no part */
+    /* An FFN of two linear matrices has no architecture part. */
+    if (happens(state, 15))
         return;
     if (happens(state, 15)) {
         snprintf(removed, sizeof removed, "ScFuFFNi%d",
@@ -91,8 +92,8 @@ static void draw_ffn(parts *to, int n_layer, uint64_t *state)
     }
 }
 
-/* Adds no normalisation, one, or both. If both, they do not name the same
-   matrix. */
+/* Adds weight or spectral normalisation, both or neither. If both, they apply
+ * to different matrices. */
 static void draw_norms(parts *to, uint64_t *state)
 {
     static const char *const sets[] = {"FFN",    "QK",      "QKV",     "QKVO",
@@ -145,13 +146,13 @@ static void draw_arch(char *out, int n_layer, uint64_t *state)
 
 static int draw_head_width(const es_model_config *config, uint64_t *state)
 {
-    /* These widths give more than two rotated dimensions. */
+    /* With these head widths, more than two dimensions are rotated. */
     static const int wide[] = {11, 16, 17, 25};
     if (config->family == ES_FAMILY_PYTHIA && config->n_head < 3 &&
         happens(state, 40))
         return CHOOSE(state, wide);
-    /* Widths of at least 3 with one head, because a LayerNorm of two numbers
-       always gives 1 and -1. */
+    /* With one head, the width must be at least 3, because a LayerNorm of two
+     * numbers always returns 1 and -1. */
     return pick(state, config->n_head == 1 ? 3 : 2, 6);
 }
 
@@ -200,12 +201,13 @@ static double draw_entry(const es_ref_model *model, size_t index,
         return 0.3 * x;
     if (is_matrix && es_text_ends(name, "weight"))
         return x * 1.7 / sqrt(model->dims[index][0]);
-    if (is_matrix || es_ref_is_state(name)) /* embeddings too */
+    if (is_matrix || es_ref_is_state(name)) /* including embeddings */
         return x;
-    return 1 + 0.5 * x; /* weights of LayerNorm, g, alpha, beta */
+    return 1 + 0.5 * x; /* weights of LayerNorm, g, alpha and beta are near 1 */
 }
 
-/* Scales each row of the vectors u or v to length 1. */
+/* Scales each row of a parameter array that holds vectors u or v to length
+ * 1. */
 static void make_unit(es_ref_model *model, size_t index)
 {
     const bool is_matrix = model->dims[index][1] != 0;
@@ -241,8 +243,8 @@ static void draw_numbers(es_ref_case *it, uint64_t seed)
     }
 }
 
-/* Returns true if no kink of the function is near the drawn parameters. Changes
-   u and v. */
+/* Returns true if the parameters are not near a kink of the model's function.
+ * Changes u and v. */
 static bool is_clear(es_ref_case *it)
 {
     es_ref_result *result = es_ref_result_new(&it->model->config);

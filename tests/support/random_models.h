@@ -1,6 +1,6 @@
 /**
- * Creates random models: architectures from the grammar of analyzer/arch, with
- * sizes, parameters and a micro-batch.
+ * Creates random models. An architecture is generated from the grammar of
+ * analyzer/arch, with random sizes, parameters and a micro-batch.
  */
 #ifndef ES_TESTS_RANDOM_MODELS_H
 #define ES_TESTS_RANDOM_MODELS_H
@@ -10,10 +10,10 @@
 /**
  * Returns a random model and its micro-batch, determined by the seed.
  *
- * The model is small (L, H <= 3). Its parameters are rounded to float32 and so
- * small that no function saturates. They are drawn again until no ReLU and no
- * threshold of the regulariser is near its kink, and no result depends on
- * digits that float32 does not have.
+ * The model is small (L, H <= 3). The parameters are rounded to float32 and so
+ * small that no function saturates. Parameters are drawn again until no ReLU
+ * and no threshold of the regulariser is near its kink, and no result depends
+ * on digits that float32 does not have.
  *
  *   arch  (ES_ARCH_TEXT_MAX) receives the drawn architecture, with random
  *         blanks and a random order of its parts

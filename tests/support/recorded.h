@@ -18,9 +18,10 @@ es_recorded es_record(const char *path, const es_run_info *info);
 void es_record_run(es_recorded *to, const es_run_info *info);
 
 /**
- * Writes one sample; the series is created at its first use. The shape of the
- * series follows from n: head for L*H values, layer for L, run for 1. If L or H
- * is 1, several shapes may fit, and head comes before layer, layer before run.
+ * Writes one sample; the series is created at its first use. The number of
+ * values n determines the shape of the series: head for L*H values, layer for
+ * L, run for 1. If several shapes fit because L or H is 1, head is preferred to
+ * layer, and layer to run.
  */
 void es_record_sample(es_recorded *to, const char *name, es_phase phase,
                       int64_t step, const float *values, size_t n);
@@ -43,10 +44,10 @@ AUTO_OF(es_run_summary, es_summary_free)
 es_run_summary *es_loaded(const char *path, size_t run,
                           const es_summary_options *options);
 
-/** Loads a run in the same way as entropy-scan without options. */
+/** Loads a run with the options that entropy-scan uses by default. */
 es_run_summary *es_loaded_run(const char *path, size_t run);
 
-/** Loads the first run, including this series. */
+/** Loads the first run of the file, including the series `series`. */
 es_run_summary *es_loaded_series(const char *path, const char *series);
 
 #endif

@@ -1,5 +1,5 @@
-/* Recordings through the ring and the recorder process, with values that a test
- * can check in the file. */
+/* Records runs through the ring and the recorder process, with values that a
+ * test can verify in the file. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -35,7 +35,7 @@ int recording_teardown(void **state)
 
 int recording_begin(void **state)
 {
-    alarm(300); /* a test that hangs must fail */
+    alarm(300); /* end the program if the test hangs */
     return 0;
 }
 
@@ -252,7 +252,8 @@ void recording_await_committed(const es_recorder *recorder, uint64_t n)
     es_await(recording_committed(recorder) >= n);
 }
 
-/* The recorder sleeps if it wants to be woken by the next byte. */
+/* A recorder that has read all frames sets wake_at to the position after the
+ * next byte, and then sleeps until this byte is written. */
 void recording_await_rest(const es_recorder *recorder)
 {
     const es_ring *ring = &recorder->ring;

@@ -1,6 +1,7 @@
 /**
- * Shared by the tests of the recorder: a folder, values that are all different,
- * and functions that inspect the resulting file.
+ * Helper functions for the tests of the recorder: a folder for run files,
+ * sample values that are all different, and functions that inspect the
+ * resulting file.
  */
 #ifndef ES_TESTS_RECORDING_H
 #define ES_TESTS_RECORDING_H
@@ -27,34 +28,38 @@ int recording_begin(void **state);
 int recording_end(void **state);
 
 /**
- * Makes a separate folder for this test program and sets $ENTROPY_RECORDER; for
- * cmocka's group setup, returns 0 on success. The second function removes the
- * folder.
+ * Setup and teardown functions of a cmocka group. recording_setup creates a
+ * folder for this test program, sets $ENTROPY_RECORDER, and returns 0 on
+ * success; recording_teardown removes the folder.
  */
 int recording_setup(void **state);
 int recording_teardown(void **state);
 
-/** Returns folder/name, in one of a few static buffers. */
+/** Returns the path of file `name` in the folder, in one of a few static
+ *  buffers. */
 const char *recording_path(const char *name);
 
-/** Removes a run file and its companions. */
+/** Removes a run file, its log and its index. */
 void recording_remove(const char *path);
 
-/** Returns a run of LAYERS x HEADS, which the caller may change. */
+/** Returns the description of a run with LAYERS layers of HEADS heads, which
+ *  the caller may change. */
 es_run_info recording_run(void);
 
 /**
- * Returns options to record that run into `path`, with a small ring and the
- * patience of es_await.
+ * Returns options for recording `run` into `path`, with a small ring and the
+ * timeout of es_await.
  */
 es_recorder_options recording_options(const char *path, const es_run_info *run);
 
-/** Calls es_recorder_open with these options; fails the test if it fails. */
+/** Opens a recorder with recording_options for `path` and recording_run; fails
+ *  the test on an error. */
 es_recorder *recording_open(const char *path);
 
 /**
- * Does the same with other options; the recorder's standard error is kept for
- * recording_has_said. Only one recording at a time.
+ * Same as recording_open, but with the given options. The recorder's standard
+ * error is stored for recording_has_said, so only one such recorder can be open
+ * at a time.
  */
 es_recorder *recording_open_heard(const es_recorder_options *options);
 bool recording_has_said(const char *words);
@@ -66,21 +71,23 @@ bool recording_has_said(const char *words);
  */
 void recording_fill(float *values, size_t n, uint32_t series, int64_t step);
 
-/** Declares the series entropy (0), beta (1), loss (2) and eval entropy (3). */
+/** Declares four series: entropy (0), beta (1), loss (2) and eval entropy
+ *  (3). */
 void recording_declare(es_recorder *recorder, int series[4]);
 
-/** Returns the number of values per sample of one of these series. */
+/** Returns the number of values per sample of series 0 to 3 of
+ *  recording_declare. */
 size_t recording_values(int series);
 
-/** Pushes the sample of `step` to one of these series. */
+/** Pushes the sample of `step` to the series with index `which`. */
 es_status recording_push(es_recorder *recorder, const int series[4], int which,
                          int64_t step);
 
 /**
- * Fails the test unless the file contains, for one of these series, samples
- * with the right bits at the steps first, first + 1, ...
+ * Fails the test unless the file contains samples with the right bits at the
+ * steps first, first + 1, ... of series `which`.
  *
- * Returns their number, 0 if there is no such series.
+ * Returns the number of samples; 0 if the series does not exist.
  */
 int64_t recording_check(const char *path, int which, int64_t first);
 
@@ -88,8 +95,8 @@ int64_t recording_check(const char *path, int which, int64_t first);
 void recording_check_integrity(const char *path);
 
 /**
- * The first returns the number of committed frames, the second waits until
- * there are n.
+ * recording_committed returns the number of committed frames;
+ * recording_await_committed waits until n frames are committed.
  */
 uint64_t recording_committed(const es_recorder *recorder);
 void recording_await_committed(const es_recorder *recorder, uint64_t n);
@@ -106,20 +113,21 @@ void recording_stop(const es_recorder *recorder);
 /** Returns the status of the file's first run. */
 es_run_status recording_status(const char *path);
 
-/** Returns true if a writer holds the file. */
+/** Returns true if a writer has the file open. */
 bool recording_is_written(const char *path);
 
 /**
  * Finds an event of this kind in the file's first run and copies its message
- * and data (256 bytes each, may be NULL); returns false if there is none.
+ * and data (256 bytes each, may be NULL); returns false if there is no such
+ * event.
  */
 bool recording_event(const char *path, const char *kind, char *message,
                      char *data);
 
 /**
- * Reaps all processes that this one still has to reap, including children of
- * dead children. Fails the test unless each exited with code 0 or was killed.
- * Returns their number.
+ * Reaps all children of this process, including orphaned grandchildren. Fails
+ * the test unless each of them exited with code 0 or was killed. Returns their
+ * number.
  */
 int recording_reap_all(void);
 

@@ -37,8 +37,8 @@ void es_ref_rotate(double *qkv, const es_ref_model *ref)
 
 /* --- rows ----------------------------------------------------------------- */
 
-/* Computes the rows of head h of sequence b, and the head's part of y (B,T,d).
- */
+/* Computes the row statistics of head h of sequence b, and the head's columns
+ * of y (B,T,d). */
 static void attend_head(double *y, es_ref_result *result, const double *qkv,
                         const es_ref_model *ref, int layer, int b, int h)
 {
@@ -76,16 +76,16 @@ static void attend_head(double *y, es_ref_result *result, const double *qkv,
         y[(b * T + i / width) * d + h * width + i % width] = head.y[i];
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
         memcpy(result->rows[k] + row, rows + k * T, (size_t)T * sizeof *rows);
-    /* If the two largest scores of a sharp row nearly tie, float32 could choose
-       the other key. */
+    /* If the two largest scores of a row with a small temperature are nearly
+     * equal, float32 could assign the weight to the other key. */
     for (int i = 0; log_t && is_softmax && i < T; i++)
         if (log_t[h * T + i] < log(1e-2))
             es_ref_note(result, gap[i] / 2e5);
     free(in);
 }
 
-/* Records how small the scores of a row are relative to |q||k|. If they are
- * small, the terms of the products cancel: float32 keeps few digits, and the
+/* Records how small the scores of a row are relative to |q||k|. Small scores
+ * arise from terms that cancel, so float32 keeps few of their digits, and the
  * power loses more. */
 static void note_cancellation(es_ref_result *result, const double *qkv,
                               const es_model_config *config, int layer)
@@ -128,7 +128,7 @@ static double penalty_of(double e, double threshold, double tolerance,
                          es_ref_result *result)
 {
     const double deviation = fabs(e - threshold);
-    if (tolerance > 0) /* without a tolerance the penalty has no jump */
+    if (tolerance > 0) /* with a tolerance of 0 the penalty is continuous */
         es_ref_note(result, fabs(deviation - tolerance));
     return deviation > tolerance ? deviation * deviation : 0;
 }

@@ -17,7 +17,7 @@ const char *es_ref_case_path(const char *name);
 void es_ref_each_case(void (*check)(const char *path));
 
 typedef struct es_ref_case {
-    es_ref_model *model; /* the model, with u and v from before the step */
+    es_ref_model *model; /* the model; its u and v are those before the step */
     int32_t *tokens, *targets;
 } es_ref_case;
 
@@ -36,7 +36,7 @@ double *es_ref_case_array(const char *path, const char *folder,
  * Writes a complete case as a folder into DIR, which must be empty. The case
  * contains the outputs of the double-precision model for these parameters, and
  * its gradients by central differences, which are feasible only for small
- * models. Afterwards the model has the u and v from after the step. Fails the
+ * models. Afterwards the model's u and v are those after the step. Fails the
  * test if a file cannot be written.
  */
 void es_ref_case_write(const char *dir, es_ref_case *it);

@@ -12,7 +12,8 @@ double *es_ref_of_layer(const es_ref_model *ref, int layer, const char *name);
 
 /**
  * Returns the matrix used in products: MODULE.weight, normalised if the
- * architecture says so. The matrix is row-major (in,out); the caller frees it.
+ * architecture requires it. The matrix is row-major (in,out); the caller frees
+ * it.
  */
 double *es_ref_weight(const es_ref_model *ref, int layer, const char *module);
 
@@ -34,8 +35,9 @@ void es_ref_attend(double *y, es_ref_result *result, const double *qkv,
                    const es_ref_model *ref, int layer);
 
 /**
- * Adds the range loss of x (n) to the result, and notes the distance between
- * the largest and the next largest value.
+ * Adds the range loss of x (n) to the result. The distance between the largest
+ * and the second largest |x| limits result->clearance, because the loss has a
+ * kink where they are equal.
  */
 void es_ref_add_range(es_ref_result *result, const es_ref_model *ref,
                       es_range_kind range, const double *x, int n);
@@ -45,7 +47,7 @@ void es_ref_rotate(double *qkv, const es_ref_model *ref);
 
 /**
  * Returns the regularisation loss L_ent from the entropies of the rows, and
- * notes its kinks.
+ * updates result->clearance with the distance to its kinks.
  */
 double es_ref_penalty(const es_ref_model *ref, es_ref_result *result);
 

@@ -67,8 +67,8 @@ void es_ref_add_range(es_ref_result *result, const es_ref_model *ref,
 
 /* --- parts of a block ----------------------------------------------------- */
 
-/* Applies the LayerNorm at a place of the model, or copies x if the
-   architecture has no LayerNorm. */
+/* Writes LayerNorm `name` of x to y, or copies x if the architecture has no
+ * LayerNorm. */
 static void norm(double *y, const double *x, const es_ref_model *ref,
                  es_ref_result *result, const char *place)
 {
@@ -136,8 +136,8 @@ void es_ref_apply(double *y, const double *x, const es_ref_model *ref,
     free(w);
 }
 
-/* Writes y (N,d): the attention of the normalised input N1(x), multiplied by
-   the output matrix. */
+/* Computes y (N,d), the attention of the normalised input N1(x) times the
+ * output matrix. */
 static void attention(double *y, const double *x, const es_ref_model *ref,
                       es_ref_result *result, int layer)
 {
@@ -256,7 +256,8 @@ static double cross_entropy(const double *logits, int target, int n)
     return log(sum) + largest - logits[target];
 }
 
-/* Normalises x (N,d) in place, writes the logits and returns the mean loss. */
+/* Normalises x (N,d) in place, writes the logits and returns the mean
+ * cross-entropy. */
 static double judge(double *x, const es_ref_model *ref, es_ref_result *result,
                     const int32_t *targets)
 {
@@ -276,8 +277,9 @@ static double judge(double *x, const es_ref_model *ref, es_ref_result *result,
         }
         ce += cross_entropy(row, targets[i], V) / n;
     }
-    es_ref_note(result, ce / 100); /* for a loss near 0, float32 loses the
-                                      digits of 1 - p */
+    /* A loss near 0 is treated like a kink, because float32 loses the digits of
+     * 1 - p. */
+    es_ref_note(result, ce / 100);
     return ce;
 }
 
@@ -317,7 +319,7 @@ double es_ref_model_difference(const es_ref_model *ref, es_ref_result *result,
     for (size_t i = 0; i < n; i++)
         *at[i] = values[i];
     free(values);
-    *result = kept; /* restores the scalars; the arrays keep the values of
+    *result = kept; /* restore the scalars; the arrays still have the values of
                        the last pass */
     return (loss[0] - loss[1]) / (2 * step);
 }

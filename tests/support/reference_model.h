@@ -1,9 +1,9 @@
 /**
- * A second implementation of the complete model: its forward pass in double,
- * with plain loops. It was written only from the specification
+ * A second implementation of the complete model, which computes the forward
+ * pass in double with plain loops. It was written only from the specification
  * (analyzer/README.md), so that it does not repeat mistakes of the trainer.
- * Finite differences of its loss check the trainer's gradients. Only for small
- * models.
+ * Finite differences of its loss are compared with the trainer's gradients. It
+ * is fast enough only for small models.
  */
 #ifndef ES_TESTS_REFERENCE_MODEL_H
 #define ES_TESTS_REFERENCE_MODEL_H
@@ -11,8 +11,8 @@
 #include "hooks/trainer/model/model.h"
 
 /**
- * The parameter arrays of one configuration (section 7 of analyzer/README.md),
- * by index.
+ * A model: its configuration and its parameter arrays, in the order of section
+ * 7 of analyzer/README.md.
  */
 typedef struct es_ref_model {
     es_model_config config;
@@ -26,8 +26,8 @@ typedef struct es_ref_model {
 /** Returns a model with every array of the configuration, filled with zeros. */
 es_ref_model *es_ref_model_new(const es_model_config *config);
 /**
- * Returns the parameters of a model in double, numbered as in the model. Fails
- * the test if the model's names or sizes differ from section 7.
+ * Returns a copy of a model's parameters in double, with the same array
+ * indices. Fails the test if the model's names or sizes differ from section 7.
  */
 es_ref_model *es_ref_model_copy(es_model *model);
 void es_ref_model_free(es_ref_model *ref);
@@ -54,21 +54,22 @@ typedef struct es_ref_result {
     double loss, ce, ereg;
     double range;   /* sum of the weighted range losses */
     double *logits; /* (B,T,V) */
-    /* (L,B,H,T) statistics by their definitions, except that ENTROPY is -sum a
-       ln(a + 1e-9), and LSE is not computed. */
+    /* (L,B,H,T) row statistics by their definitions, except that ENTROPY is
+     * -sum a ln(a + 1e-9) and LSE is not computed. */
     double *rows[ES_N_ROW_STATISTICS];
     double *qkv;      /* (L,N,3d), rotated; N = B T */
     double *x;        /* (L,N,d) outputs of the layers */
-    double *residual; /* (L,N,d) scaled input to which the output of the FFN
-                         is added; the output of the layer if it has no FFN */
+    double *residual; /* (L,N,d) scaled input to which the FFN's output is
+                         added; without FFN, the output of the layer */
     double *c;        /* (L,B,H,T) of PowerSoftmax */
-    bool c_is_given;  /* true: c is an input, not an output. Finite
-                         differences need this, because the backward pass
-                         treats c as a constant */
-    double clearance; /* distance to the nearest kink: from 0 for the input
-                         of a ReLU, from the tolerance for a deviation of the
-                         regulariser, and from the resolution of float32 for
-                         other numbers, such as a LayerNorm of equal numbers */
+    /* true if c is an input instead of an output. Finite differences need fixed
+     * values of c, because the backward pass treats c as a constant. */
+    bool c_is_given;
+    /* distance to the nearest kink. It is measured from 0 for the input of a
+     * ReLU, from the tolerance for a deviation in the regulariser, and from the
+     * resolution of float32 for other values, such as the variance of a
+     * LayerNorm */
+    double clearance;
 } es_ref_result;
 
 es_ref_result *es_ref_result_new(const es_model_config *config);
@@ -85,7 +86,7 @@ void es_ref_model_run(const es_ref_model *ref, es_ref_result *result,
  *   result     result of a forward pass with these parameters; its logits and
  *              rows are overwritten, but c, clearance and the losses are kept
  *   at         n pointers to entries of the model's arrays
- *   direction  (n) amount by which each entry changes
+ *   direction  (n) change of each entry per unit of the step
  */
 double es_ref_model_difference(const es_ref_model *ref, es_ref_result *result,
                                const int32_t *tokens, const int32_t *targets,
@@ -93,9 +94,9 @@ double es_ref_model_difference(const es_ref_model *ref, es_ref_result *result,
                                size_t n);
 
 /**
- * Returns the derivative of the loss by one entry of an array, computed with
- * es_ref_model_difference. Returns 0 for entries that are not trained: u, v,
- * and the biases of v with `--bias qk`.
+ * Returns the derivative of the loss with respect to one entry of an array,
+ * computed with es_ref_model_difference. Returns 0 for entries that are not
+ * trained: u, v, and the biases of v with `--bias qk`.
  */
 double es_ref_model_gradient(const es_ref_model *ref, es_ref_result *result,
                              const int32_t *tokens, const int32_t *targets,

@@ -206,11 +206,10 @@ static double product(const double *x, const double *y, int n)
     return sum;
 }
 
-/* Scores, weights and derivatives of one row. */
+/* Scores z, weights a and derivatives of one row. */
 typedef struct ref_row {
     double *z, *a;
-    double *slope;        /* factors in da_j = slope_j dz_j - a_j sum_k
-                             slope_k dz_k */
+    double *slope; /* slope_j in da_j = slope_j dz_j - a_j sum_k slope_k dz_k */
     double largest, size; /* largest score of the row; largest absolute score */
     double lse;
 } ref_row;
@@ -261,7 +260,8 @@ static void power_softmax(ref_row *row, const es_ref_head *head, int i)
     row->lse = NAN;
 }
 
-/* Returns a row with memory for the rows of a head. The caller frees its z. */
+/* Returns a row with memory for the head's scores, weights and slopes. The
+ * caller frees its z. */
 static ref_row open_row(const es_ref_head *head)
 {
     const size_t n = (size_t)head->n_ctx;
@@ -294,8 +294,8 @@ static void weigh(ref_row *row, const es_ref_head *head, int i)
         softmax(row, i);
 }
 
-/* Returns the number that the weights are divided by before the entropy is
- * computed: with PowerSoftmax their sum, because it is not 1. */
+/* Returns the number by which the weights are divided before the entropy is
+ * computed. With a power it is the sum of the weights, which is not 1. */
 static double mass(const es_ref_head *head, const ref_row *row, int i)
 {
     double sum = head->power ? 0 : 1;

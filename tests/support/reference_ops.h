@@ -1,7 +1,7 @@
 /**
- * A second implementation of the trainer's operations, with which the fast
- * operations are compared. Each function computes one formula of the
- * specification with plain loops in double.
+ * A second implementation of the trainer's operations; tests compare the fast
+ * operations with it. Each function computes one formula of the specification
+ * with plain loops in double.
  */
 #ifndef ES_TESTS_REFERENCE_OPS_H
 #define ES_TESTS_REFERENCE_OPS_H
@@ -17,15 +17,15 @@ double es_test_random(uint64_t *state);
 void es_test_fill(float *out, size_t n, double scale, uint64_t *state);
 
 /**
- * Fails the test unless ||got - want|| <= 2e-5 ||want|| + 1e-6 sqrt(n) over
- * the finite entries, and NaN and infinity are in the same places.
+ * Fails the test unless ||got - want|| <= 2e-5 ||want|| + 1e-6 sqrt(n) over the
+ * finite entries, and NaN and infinity occur at the same indices.
  */
 void es_test_expect_close(const char *what, const float *got,
                           const double *want, size_t n);
 
 /**
- * Same as es_test_expect_close, but with other limits: relative to ||want||,
- * and per entry.
+ * Same as es_test_expect_close, but with given limits: the first is relative to
+ * ||want||, the second is per entry.
  */
 void es_test_expect_within(const char *what, const float *got,
                            const double *want, size_t n, double relative,
@@ -46,7 +46,8 @@ void es_ref_linear(double *y, const float *x, const float *weight,
                    const float *bias, int n, int n_in, int n_out,
                    bool transposed);
 double es_ref_act(double x, es_activation kind, double slope);
-/** Returns the derivative by its formula, not by finite differences. */
+/** Computes the derivative of an activation with a formula rather than finite
+ *  differences. */
 double es_ref_act_slope(double x, es_activation kind, double slope);
 /** Normalises one row by LayerNorm. */
 void es_ref_layer_norm(double *y, const float *x, const float *weight,
@@ -67,23 +68,23 @@ double es_ref_spectral_norm(double *w, const double *m, const double *u,
                             const double *v, int n_in, int n);
 
 /**
- * One head of attention. q, k, v, y are (T,D); log_t is (T) or NULL; rows are
- * (ES_N_ROW_STATISTICS,T) by their definitions, except that the entropy has no
- * epsilon and lse is NaN with a power.
+ * One head of attention. q, k, v, y are (T,D); log_t is (T) or NULL; rows
+ * (ES_N_ROW_STATISTICS,T) are row statistics by their definitions, except that
+ * the entropy has no epsilon and lse is NaN with a power.
  */
 typedef struct es_ref_head {
     int n_ctx, width;
     int power; /* power of PowerSoftmax; 0: softmax; 1: scaled ReLU */
     double epsilon;
     bool plain;           /* PowerSoftmax without c */
-    es_row_length length; /* factor of the epsilon of PowerSoftmax; divisor
+    es_row_length length; /* L in the epsilon of PowerSoftmax, and the divisor
                              of scaled ReLU */
-    double *c;            /* (T) for PowerSoftmax, or NULL. Output, */
-    bool c_is_given;      /* or input if this is set, as finite differences
-                             need */
-    double in_log;        /* epsilon in the logarithm of the entropy */
-    double *gap;          /* (T) or NULL: difference between the two largest
-                             scores */
+    double *c; /* (T) c of each row of PowerSoftmax, or NULL; an output unless
+                  c_is_given */
+    bool c_is_given; /* true if c is an input, as finite differences require */
+    double in_log;   /* epsilon in the logarithm of the entropy */
+    double *gap; /* (T) output: difference between the row's two largest scores;
+                    or NULL */
     const double *q, *k, *v, *log_t;
     double *y, *rows;
     /* inputs of the backward pass: dy (T,D), dentropy (T) or NULL */
@@ -93,9 +94,9 @@ typedef struct es_ref_head {
 
 void es_ref_attention(const es_ref_head *head);
 /**
- * Computes dq, dk, dv and dlog_t with the Jacobian of the weights. Stores the T
- * weights of a row. de/da = -(ln b + e) / sum a with b = a / sum a; sum a is 1
- * for softmax.
+ * Computes dq, dk, dv and dlog_t from the Jacobian of the weights, one row at a
+ * time. The derivative of the entropy is de/da = -(ln b + e) / sum a, where b =
+ * a / sum a; sum a is 1 for softmax.
  */
 void es_ref_attention_backward(const es_ref_head *head);
 

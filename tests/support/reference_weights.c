@@ -7,17 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A block of columns that is normalised separately: q, k or v in c_attn, or all
+/* Columns of a matrix that are normalised together: q, k or v in c_attn, or all
  * columns of any other matrix. */
 typedef struct block {
-    double *w;                /* (in,stride), starting at the first column of
-                                 the block */
-    int n_in, n_out, stride;  /* n_out: number of columns in the block;
-                                 stride: in the whole matrix */
-    double *g, *u, *v;        /* gain (out), u (out), v (in), or NULL if not
-                                 used */
-    bool is_weight, is_power; /* true for weight normalisation; true for
-                                 spectral normalisation */
+    double *w; /* (in,stride), starting at the first column of
+                  the block */
+    /* number of rows; number of columns in the block; number of columns in the
+     * whole matrix */
+    int n_in, n_out, stride;
+    double *g, *u, *v; /* gain (out), u (out), v (in); NULL if not used */
+    /* weight normalisation applies; spectral normalisation applies */
+    bool is_weight, is_power;
 } block;
 
 static int n_blocks(const char *module)
@@ -77,7 +77,7 @@ static block block_of(const es_ref_model *ref, int layer, const char *module,
     return b;
 }
 
-/* Returns a copy of the block, (in,out); the caller frees it. */
+/* Returns a copy of the block's columns, (in,out); the caller frees it. */
 static double *cut(const block *b)
 {
     double *out = es_ref_doubles(b->n_in * b->n_out);

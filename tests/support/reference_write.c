@@ -8,7 +8,7 @@
 #include "tests/support/test.h"
 
 typedef struct place {
-    const char *dir, *folder; /* "": dir itself */
+    const char *dir, *folder; /* folder in dir; "": dir itself */
     const char *name;
 } place;
 
@@ -31,7 +31,7 @@ static void make_folder(const char *dir, const char *name)
         fail_msg("%s: cannot be made", path);
 }
 
-/* Creates NAME.npy and writes its header. dims ends with a 0. */
+/* Creates NAME.npy and writes its header. `dims` is a list that ends with 0. */
 static FILE *create_array(const place *at, const char *type, const int *dims)
 {
     char shape[96] = "", header[256];
@@ -157,9 +157,10 @@ static void write_json(const char *dir, const es_model_config *config)
     close_array(file);
 }
 
-/* Writes an array of the model under the name that it has in a case. A case
- * stores temperatures instead of their logarithms. If `gradient`, the values
- * are derivatives with respect to the parameters of the model. */
+/* Writes an array of the model under its name in the case's folder. A case
+ * stores temperatures, whereas the model stores their logarithms. If
+ * `gradient`, the values are derivatives with respect to the model's
+ * parameters. */
 static void write_array(const char *dir, const char *folder,
                         const es_ref_model *model, size_t index,
                         const double *values, bool gradient)
@@ -178,8 +179,8 @@ static void write_array(const char *dir, const char *folder,
                  (int[]){model->dims[index][0], model->dims[index][1], 0});
 }
 
-/* Writes either the arrays of the model that are state (u and v), or all
-   others. */
+/* Writes the arrays of the model that are state (u and v), or all other
+ * arrays. */
 static void write_arrays(const char *dir, const char *folder,
                          const es_ref_model *model, bool state)
 {
@@ -189,7 +190,8 @@ static void write_arrays(const char *dir, const char *folder,
             write_array(dir, folder, model, i, model->values[i], false);
 }
 
-/* Writes the means over the rows of each head. All rows are finite. */
+/* Writes the means of row statistics over the rows of each head, all of which
+ * are finite. */
 static void write_heads(const char *dir, const es_ref_result *result,
                         const es_model_config *config)
 {

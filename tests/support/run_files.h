@@ -50,17 +50,17 @@ unsigned char *es_file_read(const char *path, size_t *n);
 /** Returns the number of bytes that this process has read from files so far. */
 long long es_bytes_read(void);
 
-/** Runs SQL on a file with the program sqlite3, independent of our code;
- *  returns its output, valid until the next call. */
+/** Runs SQL on a file with the program sqlite3, which does not use this
+ *  project's code; returns its output, valid until the next call. */
 const char *es_sqlite(const char *path, const char *sql);
 
-/** Returns the facts of a run with n_layer layers of n_head heads; all other
- *  facts are unknown. */
+/** Returns the description of a run with n_layer layers of n_head heads; all
+ *  other members are unknown. */
 es_run_info es_run_of(int64_t n_layer, int64_t n_head);
 
 /** Opens a reader of the file; fails the test if that fails. */
 es_reader *es_open_reader(const char *path);
-es_writer *es_open_writer(const char *path); /* ES_FAST */
+es_writer *es_open_writer(const char *path); /* with ES_FAST */
 
 /** Opens a cursor over all samples of a series. */
 es_cursor *es_open_cursor(es_reader *reader, const es_series *series);
@@ -68,20 +68,21 @@ es_cursor *es_open_cursor(es_reader *reader, const es_series *series);
 /** Opens the file, and finds a training series of its first run. */
 es_reader *es_open_series(const char *path, const char *name, es_series *out);
 
-/** Return a fact that the reader reports about its file or a run; fail the test
- *  if the call fails. */
+/** Return a property that the reader reports about its file or about a run;
+ *  fail the test if the call fails. */
 bool es_is_written(const es_reader *reader);
 int64_t es_planned_steps(es_reader *reader, size_t run);
 
-/** Returns the test value i of a sample: never zero, sometimes NaN or missing.
- */
+/** Returns value i of a test sample: a number other than 0 that is sometimes
+ *  NaN or missing. */
 float es_value_of(int64_t series_id, int64_t step, size_t i);
 
-/** Writes the sample of es_value_of's values. */
+/** Writes a sample with the values of es_value_of. */
 es_status es_write_values(es_writer *writer, int64_t series_id, int64_t step,
                           size_t n) ES_MUST_USE;
 
-/** Fails the test unless values (n) are es_value_of's for this sample. */
+/** Fails the test unless values (n) are the values of es_value_of for this
+ *  sample. */
 void es_assert_values(const float *values, int64_t series_id, int64_t step,
                       size_t n);
 

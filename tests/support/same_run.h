@@ -6,8 +6,8 @@
 
 /**
  * Each function fails the test at the first difference between run i of a and
- * run j of b. es_assert_same_info compares all facts of the runs except the
- * time of their end.
+ * run j of b. es_assert_same_info compares the descriptions of the runs except
+ * the time of their end.
  */
 void es_assert_same_info(es_reader *a, size_t i, es_reader *b, size_t j);
 
@@ -15,8 +15,8 @@ void es_assert_same_info(es_reader *a, size_t i, es_reader *b, size_t j);
  *  samples. */
 size_t es_assert_same_samples(es_reader *a, size_t i, es_reader *b, size_t j);
 
-/** Compares the facts, the time of the end, the series, the samples and the
- *  events. */
+/** Compares the descriptions, the time of the end, the series, the samples and
+ *  the events. */
 void es_assert_same_run(es_reader *a, size_t i, es_reader *b, size_t j);
 
 #endif

@@ -17,7 +17,8 @@ static void show_file(es_shown *out, void **state, const char *file)
         assert_true(out->n < ES_SHOWN_MAX);
         es_assert_ok(es_summary_load(&summary, reader, run, &options));
         es_assert_ok(es_run_settings_read(summary, reader, run));
-        /* Leave out the folder, which differs on every test run. */
+        /* remove the folder from the path, because it differs on every test
+         * run */
         free(summary->path);
         summary->path = strdup(file);
         out->runs[out->n++] = summary;
@@ -67,7 +68,7 @@ void es_shown_published(es_shown *out, void **state, es_max max)
     end(out);
 }
 
-/* Returns a NaN with unusual bits, as a training run might produce it. */
+/* Returns a NaN with unusual bits, such as a training run might produce. */
 static float other_nan(void)
 {
     const uint32_t bits = UINT32_C(0xffc00001);
@@ -99,7 +100,8 @@ static void write_hostile(const char *path)
     es_record_close(&to);
 }
 
-/* Records a run that has wide letters in its name, no metadata, and no end. */
+/* Records a run that has wide letters in its name, and neither metadata nor an
+ * end. */
 static void write_unknown(const char *path)
 {
     es_run_info info = es_run_of(1, 1);

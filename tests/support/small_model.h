@@ -9,7 +9,7 @@
 typedef struct es_small_model {
     es_model *model;
     const es_model_config *config;
-    int n; /* B T, at most ES_SMALL_TOKENS */
+    int n; /* number of tokens, B T, at most ES_SMALL_TOKENS */
     int32_t tokens[ES_SMALL_TOKENS], targets[ES_SMALL_TOKENS];
     es_losses losses;
 } es_small_model;
@@ -18,8 +18,8 @@ typedef struct es_small_model {
  *  Fails the test if arch is invalid. */
 es_model_config es_small_config(const char *arch);
 
-/** Builds the model with random parameters that are large enough for visible
- *  effects. */
+/** Builds the model with random parameters, which are so large that each has a
+ *  visible effect. */
 es_small_model es_small_open(const es_model_config *config);
 /** Builds the model of es_small_config(arch). */
 es_small_model es_small_open_arch(const char *arch);
@@ -31,8 +31,8 @@ void es_small_forward(es_small_model *s);
 /** Runs es_small_forward and computes the gradients of this pass only. */
 void es_small_gradients(es_small_model *s);
 
-/** Takes a step with these settings (NULL: the defaults). Returns the norm of
- *  the gradients. */
+/** Takes a step with the given settings, or with the defaults if `train` is
+ *  NULL. Returns the norm of the gradients. */
 double es_small_update(es_small_model *s, const es_train_config *train,
                        double lr);
 

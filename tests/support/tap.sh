@@ -15,8 +15,8 @@ sanitizer_runtime() { # prints the path of the runtime that $CC links
     esac
 }
 
-# If a library is built with a sanitizer, the sanitizer's runtime must be loaded
-# first. Call this after plan_dir, so that sqlite3 loads the runtime.
+# Makes sqlite3 load the sanitizer's runtime first, which is necessary if it loads a
+# library that is built with a sanitizer. Call after plan_dir.
 sanitized_sqlite3() {
     [ -n "${SAN-}" ] || return 0
     mkdir "$dir/sanitized"
@@ -26,13 +26,13 @@ sanitized_sqlite3() {
     PATH=$dir/sanitized:$PATH
 }
 
-# A recorder locks a file exclusively for a moment when it closes the file; this
-# sqlite3 waits, like this project's readers.
+# Runs sqlite3 with a timeout for locks, because a recorder locks its file
+# exclusively for a moment when it closes the file.
 sqlite3() { command sqlite3 -cmd '.timeout 10000' "$@"; }
 
-plan_dir() { # sets $dir: a folder for this test, removed at the end
+plan_dir() { # sets $dir to a new folder, which is removed at the end
     dir=$(mktemp -d)
-    export XDG_STATE_HOME=$dir/.state # the state of watchers must not go to the real HOME
+    export XDG_STATE_HOME=$dir/.state # keeps the state of watchers out of HOME
     trap 'rm -rf "$dir"' EXIT
 }
 
@@ -78,7 +78,7 @@ exits() { # NAME CODE REGEX COMMAND...: checks the exit code and the errors; set
     fi
 }
 
-output() { # NAME REGEX COMMAND...: passes if it succeeds and its output matches
+output() { # NAME REGEX COMMAND...: passes if COMMAND succeeds and its output matches
     local name=$1 regex=$2 text code
     shift 2
     text=$("$@" 2>/dev/null </dev/null)
@@ -90,7 +90,7 @@ output() { # NAME REGEX COMMAND...: passes if it succeeds and its output matches
     fi
 }
 
-file_has() { # NAME FILE REGEX...: each matches some line
+file_has() { # NAME FILE REGEX...: passes if each REGEX matches a line
     local name=$1 file=$2 word
     shift 2
     for word; do
@@ -103,10 +103,10 @@ $(tail -n 5 "$file")"
     pass "$name"
 }
 
-# Waits until COMMAND succeeds: tries it every 25 ms, with at most 60 s of sleep
-# in total. The time that COMMAND takes does not count, so a busy machine has
-# more time.
-until_true() { # COMMAND...: fails if it does not become true
+# Waits until COMMAND succeeds, by running it every 25 ms, with at most 60 s of sleep
+# in total. The limit does not include the time that COMMAND takes, so a busy
+# machine has more time.
+until_true() { # COMMAND...: fails if COMMAND does not succeed in time
     local i
     for ((i = 0; i < 2400; i++)); do
         "$@" && return 0
@@ -115,20 +115,20 @@ until_true() { # COMMAND...: fails if it does not become true
     return 1
 }
 
-await() { # WHAT COMMAND...: fails, naming WHAT, if COMMAND does not become true
+await() { # WHAT COMMAND...: fails, naming WHAT, if COMMAND does not succeed in time
     local what=$1
     shift
     until_true "$@" >/dev/null 2>&1 || fail "within 60 s: $what" "$("$@" 2>&1)"
 }
 
 ended() { ! kill -0 "$1" 2>/dev/null; } # PID
-has_used() { # TICKS PID: it has used hundredths of a second of a processor, or has ended
+has_used() { # TICKS PID: the process has used TICKS/100 s of CPU time, or has ended
     local fields
     ended "$2" || { read -ra fields <"/proc/$2/stat" && [ "${fields[13]}" -ge "$1" ]; } 2>/dev/null
 }
 
-# Runs a command as a user who owns no files; a shell that is started in this
-# way has lost root's rights.
+# Prefix that runs a command as a user who owns no files, without root's
+# capabilities.
 other_user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 other_user_can_run() { "${other_user[@]}" sh -c '"$0" --version' "$1" >/dev/null 2>&1; } # PROGRAM
 

@@ -49,12 +49,12 @@ void es_test_tensors_free(es_test_tensors *list)
 
 /* --- a file ------------------------------------------------------------- */
 
-/** Returns the 16 bits of a half-precision value, which must be exact and not a
- *  denormal. */
+/** Returns the fp16 bits of a value, which fp16 must represent exactly and not
+ *  as a denormal. */
 static unsigned half_bits(float value)
 {
     int exponent;
-    float fraction = frexpf(fabsf(value), &exponent); /* 0.5 <= it < 1 */
+    float fraction = frexpf(fabsf(value), &exponent); /* 0.5 <= fraction < 1 */
     unsigned sign = signbit(value) ? 0x8000u : 0;
     if (fpclassify(value) == FP_ZERO)
         return sign;
@@ -132,8 +132,8 @@ typedef struct writing {
     const char *prefix;
 } writing;
 
-/** Adds the parameter unchanged or as the transposed matrix, under the
- *  library's name. */
+/** Adds a parameter, unchanged or as the transposed matrix, under the name that
+ *  the other library uses. */
 static void add(const writing *w, const char *ours, const char *theirs,
                 bool turned)
 {
@@ -191,8 +191,8 @@ static void add_gpt2(writing *w)
 }
 
 /**
- * Adds GPT-NeoX's query_key_value, whose outputs are (H, 3 d_k): the rows of q,
- * k and v of each head follow each other.
+ * Adds GPT-NeoX's query_key_value, whose outputs are (H, 3 d_k), so that the
+ * rows of q, k and v of each head are adjacent.
  */
 static void add_query_key_value(const writing *w, int layer)
 {

@@ -24,8 +24,8 @@ typedef struct es_test_tensors {
     size_t n;
 } es_test_tensors;
 
-/** Adds a tensor. Its values are copied; NULL: zeros. Returns the tensor in the
- *  list, borrowed. */
+/** Adds a tensor with a copy of the values, or with zeros if `values` is NULL.
+ *  Returns the tensor in the list, borrowed. */
 es_test_tensor *es_test_tensor_add(es_test_tensors *list, const char *name,
                                    const float *values, int n_dims,
                                    const int64_t *dims);
@@ -37,8 +37,8 @@ es_test_tensor *es_test_tensor_find(es_test_tensors *list, const char *name);
 void es_test_tensor_remove(es_test_tensors *list, const char *name);
 void es_test_tensors_free(es_test_tensors *list);
 
-/** Writes all tensors. The values of F16 and BF16 tensors must be exact in
- *  these types. */
+/** Writes all tensors. F16 and BF16 must be able to represent the values of
+ *  their tensors exactly. */
 void es_test_tensors_write(const es_test_tensors *list, const char *path);
 
 /**

@@ -1,5 +1,5 @@
-/* Holds the list of a program's tests, which constructors fill in, the main
- * function that runs them, and the comparison of numbers. */
+/* Holds the list of a program's tests, to which constructors add each test, the
+ * main function that runs them, and a comparison of numbers. */
 #include "tests/support/test.h"
 
 #define TESTS_MOST 128
@@ -29,7 +29,8 @@ void es_test_group(CMFixtureFunction setup, CMFixtureFunction teardown)
     group_teardown = teardown;
 }
 
-/* Weak, so that a program may list its tests itself. */
+/* The symbol is weak, so that a program may define its own main and list its
+ * tests itself. */
 __attribute__((weak)) int main(void)
 {
     if (n_tests > TESTS_MOST)

@@ -35,8 +35,8 @@
     }                                                                          \
     static void name##_test(void **state __attribute__((unused)))
 
-/** Set the fixture of each test, or of the whole group; each function may be
- *  NULL. */
+/** Set the setup and teardown functions for each test, or for the whole group;
+ *  each function may be NULL. */
 #define TEST_EACH(setup, teardown)                                             \
     __attribute__((constructor)) static void each_test(void)                   \
     {                                                                          \

@@ -1,4 +1,5 @@
-/* Runs complete training runs in a separate folder, and reads their records. */
+/* Runs training in a separate folder, and reads the run files that it
+ * records. */
 #include "tests/support/training.h"
 #include "tests/support/run_files.h"
 
@@ -8,7 +9,7 @@
 
 char training_folder[] = "/tmp/es_training_XXXXXX";
 static char data[64], run_file[64];
-static es_reader *reader; /* reader of run_file; NULL while it is not open */
+static es_reader *reader; /* reader of run_file, or NULL */
 
 static void close_reader(void)
 {

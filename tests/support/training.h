@@ -1,4 +1,4 @@
-/** Very fast training runs, for tests of the training loop. */
+/** Runs very short training runs, for tests of the training loop. */
 #ifndef ES_TESTS_TRAINING_H
 #define ES_TESTS_TRAINING_H
 
@@ -13,7 +13,8 @@ enum {
     TRAINING_MAX_STEPS = 400
 };
 
-/** A folder with the training data and with the run file of training_record. */
+/** Path of the folder with the training data and the run file of
+ *  training_record. */
 extern char training_folder[];
 
 /** Set-up and tear-down of a test group: create the folder and set the
@@ -22,8 +23,9 @@ int training_set_up(void **state);
 int training_tear_down(void **state);
 
 /**
- * Writes sequences that a model can learn: period 5, with occasional random
- * tokens. In the held-out part each token is increased by `shift`.
+ * Writes a token file that a model can learn: sequences with period 5 and
+ * occasional random tokens. In the held-out part each token is increased by
+ * `shift`.
  */
 void training_write_data(unsigned shift);
 
@@ -31,9 +33,9 @@ void training_write_data(unsigned shift);
  *  every 4 steps, an evaluation every 10 steps. */
 es_settings training_small(void);
 
-/** The values that training has passed to a watch. */
+/** The values that training has passed to the callbacks of es_train_watch. */
 typedef struct training_seen {
-    int n_steps, n_evals, stop_after; /* 0: never */
+    int n_steps, n_evals, stop_after; /* stop_after 0: do not stop */
     double loss[TRAINING_MAX_STEPS], ce[TRAINING_MAX_STEPS];
     double norm[TRAINING_MAX_STEPS], lr[TRAINING_MAX_STEPS];
     bool measured[TRAINING_MAX_STEPS];
@@ -42,18 +44,19 @@ typedef struct training_seen {
     int n_warnings;
 } training_seen;
 
-/** Run training: training_record records into a new run file, training_run
- *  records as the settings specify. */
+/** Run a training run: training_record records into a new run file,
+ *  training_run records as the settings specify. */
 es_train_result training_run(training_seen *out, const es_settings *settings);
 es_train_result training_record(training_seen *out, es_settings settings);
 
-/** Resumes from a checkpoint; `out` already contains the values from before the
- *  checkpoint. */
+/** Resumes a training run from a checkpoint; *out already has the values from
+ *  before the checkpoint. */
 es_train_result training_resume(training_seen *out, const es_settings *settings,
                                 const es_checkpoint *from);
 
-/** Access to the run of training_record: its reader, open until the next call
- *  of training_record; its description; one of its series. */
+/** Give access to the run of training_record: its reader, which stays open
+ *  until the next call of training_record, the run's description, and one of
+ *  its series. */
 es_reader *training_reader(void);
 es_run_info training_info(void);
 es_series training_find(const char *name, es_phase phase);
@@ -65,7 +68,7 @@ int training_steps(const char *name, es_phase phase, int64_t *steps,
 void training_assert_steps(const char *name, es_phase phase,
                            const int64_t *want, int n_want);
 
-/** Reads one sample: out (n). */
+/** Reads the values of one sample into out (n). */
 void training_sample(float *out, const char *name, es_phase phase, int64_t step,
                      size_t n);
 

@@ -1,7 +1,7 @@
-# Finds an interpreter of Python for samples.
+# Finds a Python interpreter for the tests of samples.
 # Usage: . tests/support/venv.sh; python_with MODULES || ...
 # $python becomes $PYTHON, or the interpreter of `make test-python`, if it has
-# the modules. Compiled modules are stored in the build folder.
+# the modules. Python stores compiled modules in the build folder.
 export PYTHONPYCACHEPREFIX=$bin/pycache
 unset PYTHONDONTWRITEBYTECODE
 no_modules='neither PYTHON nor the Python of `make test-python` has the modules'

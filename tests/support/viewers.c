@@ -1,4 +1,4 @@
-/* Renders pictures with other programs, for tests of figures. */
+/* Renders this project's figures with other programs, for tests. */
 #include "tests/support/viewers.h"
 
 #include <stdlib.h>

@@ -13,8 +13,8 @@ bool viewers_open(void);
 void viewers_close(void);
 
 /** Renders the picture as SVG with rsvg-convert, or as PDF with pdftoppm, at
- *  `scale` pixels per point. Returns false, with the program's messages on
- *  stderr, if the program refuses the file. */
+ *  `scale` pixels per point. Returns false, after printing the program's
+ *  messages on stderr, if the program refuses the file. */
 bool viewers_image(es_image *out, const es_picture *picture, es_format format,
                    double scale);
 

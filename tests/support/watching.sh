@@ -4,8 +4,8 @@
 . tests/support/corpus.sh
 cd "$dir"
 
-# Prints the state file of the watcher of folder NAME; nothing if there is no
-# state file yet.
+# Prints the path of the state file of the watcher of folder NAME, or nothing if the
+# file does not exist yet.
 state_of() {
     for state in "$XDG_STATE_HOME/entropy-scan/watch/$1-"*.state; do
         [ ! -e "$state" ] || echo "$state"
@@ -27,7 +27,7 @@ collapsing() {
     "$scan" import -q "$1.csv" -o "$1.db" && rm "$1.csv"
 }
 
-corpus() { # makes x.tok, data for training
+corpus() { # makes x.tok, the training data
     write_source src 30
     "$bin/entropy-corpus" -q -o x.tok src || echo 'Bail out! no corpus'
 }
@@ -42,16 +42,16 @@ matches() { # NAME REGEX TEXT
 }
 lines() { wc -l <"$1" | tr -d ' '; }
 has_lines() { [ "$(lines "$1" 2>/dev/null || echo 0)" -ge "$2" ]; }
-around=() # words that start the watcher: env and the like
-start_watching() { # NAME OPTION...: folder NAME, output NAME.out, NAME.err
+around=() # prefix of the watcher's command line, such as env NAME=VALUE
+start_watching() { # NAME OPTION...: watches folder NAME; output in NAME.out, NAME.err
     local name=$1
     shift
     "${around[@]}" "$scan" watch "$name" "$@" >"$name.out" 2>"$name.err" &
     watcher=$!
 }
 # Waits until watcher NAME, started with --textfile NAME.prom, has begun and
-# finished a check of its files. It waits for two changes, as the first metrics
-# may come from an earlier check.
+# finished a check of its files. It waits until NAME.prom has changed twice, because
+# the first change may belong to an earlier check.
 differs() { [ -s "$1" ] && [ "$(cat "$1")" != "$2" ]; }
 look_again() { # NAME
     local before i
@@ -67,9 +67,9 @@ stop_watching() {
 
 owed() { sqlite3 "$(state_of killed)" "SELECT count(*) FROM delivery WHERE state $1"; }
 nothing_owed() { [ "$(owed "IN ('owed', 'claimed')")" = 0 ]; }
-# Starts and kills watchers of the folder `killed`, at least N of them and until
-# process PID has ended; the last watcher ends by itself. Their output is in
-# killed.out and killed.alerts. Sets $kills to the number of kills.
+# Starts and kills watchers of the folder `killed`, at least N watchers and until
+# process PID has ended; the last watcher ends by itself. The watchers' output is in
+# killed.out and killed.alerts. Sets $kills to the number of killed watchers.
 kill_watchers() { # N PID OPTION...
     local least=$1 feeder=$2
     shift 2

@@ -3,9 +3,9 @@
 Writes its port (from the environment variable PORT, or any free port) to
 FOLDER/port. The first word of FOLDER/answers determines the answer to a post
 and is then removed; without a word the answer is 200. A word is a status code;
-`reset`, `stall`, `close` or `garbage` for the corresponding failure; `old` for
-HTTP/0.9; or `began` for the beginning of an answer. Each accepted post (2xx)
-is appended to FOLDER/posts as a line with the id and the body. With a
+`reset`, `stall`, `close` or `garbage` for the corresponding failure; `old` for an
+answer in HTTP/0.9; or `began` for an answer of which only the beginning is sent.
+Each accepted post (2xx) is appended to FOLDER/posts as a line with the id and the body. With a
 certificate and its key in one file, the server uses TLS.
 """
 import http.server

@@ -1,7 +1,7 @@
 /**
- * Stores a reference case as another library would: tensors that can be damaged
- * before they are written, and a config.json in the same folder, which the test
- * program owns.
+ * Stores a reference case in the format of another library: a file of tensors,
+ * which tests can damage before it is written, and a config.json in the same
+ * folder. The folder belongs to the test program.
  */
 #ifndef ES_TESTS_WEIGHTS_CASE_H
 #define ES_TESTS_WEIGHTS_CASE_H
@@ -41,7 +41,7 @@ es_weights *es_weights_case_read(const es_weights_case *f);
 es_model_config es_weights_case_config(const es_weights_case *f,
                                        const es_weights *weights);
 
-/** Number of logits (B,T,V). */
+/** Returns the number of logits (B,T,V). */
 size_t es_weights_n_logits(const es_model_config *config);
 
 /** Returns the logits (B,T,V) of a model with the weights, which the caller

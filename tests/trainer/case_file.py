@@ -1,5 +1,5 @@
-"""Writes reference cases, for make_*cases.py: arrays by name and the settings
-as JSON, one safetensors file per case (cases/README.md). Needs torch, numpy
+"""Writes reference cases for make_*cases.py: one safetensors file per case, which
+holds named arrays and the settings as JSON (cases/README.md). Needs torch, numpy
 and safetensors.
 """
 import json
@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 
 class Case:
-    """Collects the arrays of one case; `about` becomes its metadata entry
+    """Collects the arrays of one case; `about` is stored as the metadata entry
     "case"."""
 
     def __init__(self, about):
@@ -20,7 +20,7 @@ class Case:
         self.arrays = {}
 
     def add(self, name, array, dtype=np.float32):
-        """Copies a tensor or an array under a name such as "grads/wte"."""
+        """Adds a copy of a tensor or an array under a name such as "grads/wte"."""
         if isinstance(array, torch.Tensor):
             array = array.detach().numpy()
         self.arrays[name] = np.array(array, dtype=dtype, order="C")
@@ -47,8 +47,9 @@ class Case:
 
 
 def save_all(make, cases):
-    """Calls make(name, wanted, seed) for each case and writes the result to
-    the folder given on the command line; the seed is the position in `cases`.
+    """Calls make(name, wanted, seed) for each case of the dictionary `cases`, and
+    writes the results to the folder given on the command line. The seed is the
+    position of the case in `cases`.
     """
     if len(sys.argv) != 2:
         sys.exit(f"usage: {pathlib.Path(sys.argv[0]).name} FOLDER")

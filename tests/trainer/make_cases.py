@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Makes the reference cases of tests/trainer/cases for entropy-train verify:
 one training step each, computed by PyTorch in float64 with autograd. The model
-is written from hooks/trainer/model/README.md without using the program's code.
+is implemented from hooks/trainer/model/README.md, without the program's code.
 
     make_cases.py FOLDER      (needs torch, numpy and safetensors; reproducible)
 
 Inputs are rounded to float32 before the computation. Cases of PowerSoftmax and
-scaled ReLU are marked "renormalised": their entropies are those of weights
-that sum to one."""
+scaled ReLU have "renormalised": true, because their entropies are computed from
+weights that are normalised to a sum of one."""
 import math
 
 import torch
@@ -16,15 +16,15 @@ from case_file import Case, save_all
 torch.set_default_dtype(torch.float64)
 
 CASES = {
-    # temperatures far below 1, as published, but such that no row has a single
+    # temperatures far below 1, as in the paper, but not so small that a row has a
     # weight of 1
     "t01_sm_t_cold": {"arch": "SM(t)+LN+G", "t": (2e-5, 2e-2), "small_qk": 0.03},
     "t02_ereg_sm_t": {"arch": "EReg(SM(t)+ScFuFFN)", "t": (5e-3, 5e-2),
                       "small_qk": 0.15, "ctx": 7, "n_head": 2},
-    # weights that sum to less than one, also with the regulariser
+    # PowerSoftmax, whose weights sum to less than one, also with the regulariser
     "t03_psm4_ln_g": {"arch": "PSM(4,1e-2)+LN+G"},
     "t04_ereg_psm2": {"arch": "EReg(PSM(2,0.2)+R)", "n_head": 2, "ctx": 9},
-    # FFNs that differ between layers
+    # activations that differ between layers
     "n01_sm_ln_g_r": {"arch": "SM+LN+G[0]+R[2]", "n_layer": 3},
     "n02_sm_scfuffne1": {"arch": "SM+ScFuFFNe1", "n_layer": 3, "n_head": 2},
     # a gate on the heads' outputs
@@ -38,7 +38,7 @@ CASES = {
     "p04_psm2_context": {"arch": "PSM(2,0.1,lengthT)+ScFFN", "ctx": 1},
     "r01_ra_ln_g": {"arch": "RA+LN+G", "n_layer": 3},
     "r02_ereg_ra_context": {"arch": "EReg(RA(T)+R)", "n_head": 2, "ctx": 9},
-    # range losses, single and all together
+    # range losses, one at a time and all together
     "q01_range_psm4": {"arch": "PSM(4)+LN+G", "range_attn": 0.02},
     "q02_range_gs": {"arch": "EReg(PSM(2,0.2,plain)+LN+GS)", "n_layer": 3,
                      "n_head": 2, "ctx": 7, "range_attn": 0.03,
@@ -53,7 +53,7 @@ DEFAULTS = {"family": "gpt2", "n_layer": 2, "n_head": 3, "d_model": 12, "ctx": 6
 
 
 def read_arch(text):
-    """Parses the notation of architectures, as far as the cases use it."""
+    """Parses the notation of architectures; supports only the parts that occur in CASES."""
     arch = {"ereg": text.startswith("EReg("), "acts": {}, "ffn": "two",
             "ln": False, "first": 0, "last": 0, "power": 0}
     body = text[5:-1] if arch["ereg"] else text
@@ -97,8 +97,8 @@ def activate(x, name):
 
 
 class Model:
-    """A model with the program's parameters, in their order and with their
-    names.
+    """A model with the parameters of entropy-train, in the same order and with the
+    same names.
     """
 
     def __init__(self, case, seed):
@@ -182,8 +182,8 @@ class Model:
         return x @ self.values[name + ".weight"] + self.values[name + ".bias"]
 
     def weigh(self, s, seen):
-        """Returns the weights of scores (B,H,T,S), and the weights normalised
-        to 1.
+        """Returns the attention weights for scores (B,H,T,S), and the same weights
+        normalised to a sum of 1.
         """
         n = {"": 1, "keys": seen.sum(-1, keepdim=True), "T": len(seen)}[
             self.arch["length"]]
@@ -213,7 +213,7 @@ class Model:
         if self.arch["power"]:
             self.note("attn", l, s * seen)
         a, whole = self.weigh(s, seen)
-        # 0 ln 0 = 0, without a gradient
+        # replace 0 ln 0 by 0, without a gradient
         entropy = -(whole * torch.log(torch.where(whole > 0, whole, 1.0))).sum(-1)
         size = s.abs() if self.arch["power"] else s
         self.rows["row_entropy"].append(entropy)
@@ -275,8 +275,8 @@ RANGES = ("range_attn", "range_act", "range_norm")
 
 
 def add_ranges(to, model):
-    """Adds the range of each layer, for two norms the larger one; NaN if the
-    layer has no such input.
+    """Adds the range of each layer to the case. If a layer has two norms, the
+    larger range is used; NaN if the layer has no such input.
     """
     for name in RANGES:
         values = torch.full((model.case["n_layer"],), math.nan)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes the reference cases l*.. of tests/trainer/cases, of family llama: one
 training step each, computed by PyTorch in float64 with autograd. The model is
-written from hooks/trainer/model/README.md without using the program's code.
-The parameters have the names of transformers, whose models must give the same
-logits.
+implemented from hooks/trainer/model/README.md, without the program's code. Its
+parameters have the names of transformers; the script checks that a model of
+transformers with the same weights gives the same logits.
 
     make_llama_cases.py FOLDER      (needs torch, transformers, numpy and safetensors)
 
@@ -20,21 +20,22 @@ torch.set_default_dtype(torch.float64)
 
 CASES = {
     "l01_llama": {},
-    # with biases of q, k and v, a tied output matrix, a single key head
+    # biases of q, k and v, a tied output matrix, a single key head
     "l02_qwen2": {"n_layer": 3, "n_head": 2, "n_kv_head": 1, "bias": "qkv",
                   "tied": True, "rope_base": 1e6, "ln_eps": 1e-6},
-    # with norms of queries and keys, and heads whose total width exceeds the
-    # model's
+    # norms of queries and keys, and heads whose total width exceeds the width of
+    # the model
     "l03_qwen3": {"n_head": 3, "n_kv_head": 1, "d_model": 10, "d_head": 6,
                   "d_ff": 7, "qk_norm": True, "ln_eps": 1e-6, "ctx": 9},
-    # with every bias, one layer, as many key heads as query heads
+    # all biases, one layer, as many key heads as query heads
     "l04_llama_bias": {"n_layer": 1, "n_kv_head": 4, "bias": "all", "batch": 1},
-    # without the parts that the papers remove: no norm, only two matrices in
-    # the FFN
+    # without the parts that the papers remove: without norms, and with only two
+    # matrices in the FFN
     "l05_sm_r": {"arch": "SM+R", "n_head": 2, "scale": 0.8},
     "l06_ereg_sm_t": {"arch": "EReg(SM(t)+RN)", "n_layer": 3},
     "l07_psm2": {"arch": "PSM(2,0.2)+RN+SwiGLU", "bias": "qk", "scale": 0.8},
-    # scaled slow positions, with all three kinds of pairs in a head
+    # --rope-scaling, with a head whose pairs have unchanged, interpolated and
+    # reduced frequencies
     "l08_llama3": {"n_head": 1, "n_kv_head": 1, "d_model": 12, "ctx": 11,
                    "rope_scaling": "8,1,4,30", "n_layer": 2, "rope_base": 500},
 }
@@ -46,8 +47,8 @@ DEFAULTS = {"arch": "SM+RN+SwiGLU", "family": "llama", "n_layer": 2, "n_head": 4
 
 
 class Model:
-    """A model with the parameters of transformers, in their order and with
-    their names.
+    """A model with the parameters of transformers, in the same order and with the
+    same names.
     """
 
     def __init__(self, case, seed):
@@ -115,8 +116,8 @@ class Model:
         return y + self.values.get(name + ".bias", 0)
 
     def turned(self, x):
-        """Rotates x (B,H,T,width), with pairs (c, c + width / 2) as complex
-        numbers.
+        """Rotates x (B,H,T,width) by its positions; each pair (c, c + width / 2) is
+        treated as a complex number.
         """
         half = self.width // 2
         base = self.case["rope_base"] or 10000.0
@@ -131,8 +132,8 @@ class Model:
         return torch.cat((z.real, z.imag), -1)
 
     def weigh(self, s, seen):
-        """Returns the weights of scores (B,H,T,S), and the weights normalised
-        to 1.
+        """Returns the attention weights for scores (B,H,T,S), and the same weights
+        normalised to a sum of 1.
         """
         if not self.power:
             a = torch.softmax(s.masked_fill(~seen, -math.inf), -1)
@@ -157,7 +158,7 @@ class Model:
             s = s / torch.exp(self.values[at + "log_t"])[None, :, :, None]
         seen = torch.ones(T, T, dtype=torch.bool).tril()
         a, whole = self.weigh(s, seen)
-        # 0 ln 0 = 0, without a gradient
+        # replace 0 ln 0 by 0, without a gradient
         entropy = -(whole * torch.log(torch.where(whole > 0, whole, 1.0))).sum(-1)
         size = s.abs() if self.power else s
         self.rows["row_entropy"].append(entropy)
@@ -211,7 +212,7 @@ def positions(case):
 
 
 def theirs(model, tokens):
-    """Returns the logits of transformers' model with the same weights."""
+    """Returns the logits of a model of transformers with the same weights."""
     case = model.case
     kind = "Qwen3" if case["qk_norm"] else "Qwen2" if case["bias"] == "qkv" else "Llama"
     biases = {"attention_bias": case["bias"] == "all", "mlp_bias": case["bias"] == "all"}

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Makes the reference cases r*.. of tests/trainer/cases, of family roberta:
 each is one training step of transformers' RobertaForMaskedLM in float64, with
-PyTorch's autograd. Attention other than softmax is written from
-hooks/trainer/model/README.md and replaces the attention of transformers.
+PyTorch's autograd. Attention other than softmax replaces
+the attention of transformers and is implemented from
+hooks/trainer/model/README.md.
 
     make_roberta_cases.py FOLDER      (needs torch, transformers, numpy and safetensors)
 
@@ -18,11 +19,11 @@ NO_TARGET = -1
 
 CASES = {
     "r01_roberta": {},
-    # the end of a sequence is padding
+    # a sequence that ends with padding
     "r02_roberta_padding": {"padding": 1, "lengths": [9, 4], "n_layer": 3},
     "r03_roberta_psm6": {"arch": "PSM(6,0.1)+LN+R", "n_head": 3, "d_model": 12,
                          "padding": 0, "lengths": [7, 9]},
-    # one layer, one sequence, one head; the sequence exceeds two blocks of
+    # one layer, one head, and one sequence that is longer than two blocks of
     # queries
     "r04_roberta_long": {"n_layer": 1, "batch": 1, "n_head": 1, "ctx": 37,
                          "arch": "SM+LN+GT", "d_ff": 7},
@@ -40,8 +41,9 @@ ACTIVATIONS = {"G": "gelu", "GT": "gelu_new", "R": "relu", "": "linear"}
 
 
 class Attention:
-    """Replaces the attention of transformers in `layers` and stores the rows
-    of each layer; `place` names the additional parameters.
+    """Replaces the attention of transformers in `layers`, and stores the row
+    statistics of each layer. `place` is the prefix of the names of additional
+    parameters.
     """
 
     def __init__(self, case, layers, place, generator):
@@ -66,7 +68,7 @@ class Attention:
         self.own[name] = x.float().double().requires_grad_()
 
     def weigh(self, s, seen):
-        """Returns the weights and the entropies of the rows."""
+        """Returns the attention weights, and the entropies of the rows."""
         if self.power:
             size = torch.where(seen, s, 0).abs().amax(-1, keepdim=True) + 1e-6
             u = torch.where(seen, s / size.detach(), 0) ** self.power
@@ -99,7 +101,7 @@ class Attention:
         self.add("max_logit", x.amax(-1))
         if self.power or self.relu:
             self.add("missing_mass", 1 - a.sum(-1))
-        # zero the attention of padding, on which the result does not depend
+        # set the attention of padding queries to 0; no other result depends on it
         a = a * self.seen[:, None, :, None]
         return (a @ value).transpose(1, 2).contiguous(), a
 
@@ -126,7 +128,7 @@ def build(case, generator):
         vocab_size=case["vocab"], num_hidden_layers=case["n_layer"],
         hidden_size=case["d_model"], intermediate_size=case["d_ff"],
         num_attention_heads=case["n_head"], type_vocab_size=1,
-        # positions begin after the padding position
+        # add the positions before the first token's position
         max_position_embeddings=case["ctx"] + case["padding"] + 1,
         hidden_act=ACTIVATIONS[act if act in ACTIVATIONS else ""],
         layer_norm_eps=case["ln_eps"], pad_token_id=max(case["padding"], 0),
@@ -140,8 +142,8 @@ def build(case, generator):
 
 
 def draw(model, generator):
-    """Draws parameters that are exact in float32: norms near 1, and 0 for the
-    embedding of token types.
+    """Draws parameters that float32 represents exactly: the weights of norms are
+    near 1, and the embedding of token types is 0.
     """
     with torch.no_grad():
         for name, x in model.named_parameters():
@@ -191,7 +193,7 @@ def make(_, wanted, seed):
 
 
 def keep(case, tokens, targets, attention, losses, logits):
-    """Stores everything except the parameters in a case."""
+    """Returns a case with all arrays except the parameters and gradients."""
     to = Case(case | {"renormalised": True, "note": ""})
     rows = {"row_" + name: layers for name, layers in attention.rows.items()}
     heads = torch.stack(attention.rows["entropy"]).nanmean((1, 3))

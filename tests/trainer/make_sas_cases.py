@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes the reference cases s*.. of tests/trainer/cases, of family sas (He and
 Hofmann, Simplifying transformer blocks, 2024): one training step each,
-computed by PyTorch in float64 with autograd. The model is written from
-hooks/trainer/model/README.md without using the program's code.
+computed by PyTorch in float64 with autograd. The model is implemented from
+hooks/trainer/model/README.md, without the program's code.
 
     make_sas_cases.py FOLDER      (needs torch, numpy and safetensors)
 
@@ -14,7 +14,7 @@ from case_file import Case, save_all
 from make_cases import activate
 
 CASES = {
-    # without norms except that of the embedding, like the models in AERO's
+    # without norms except the norm of the embedding, like the models in AERO's
     # table
     "s01_sas_scffn": {"arch": "SM+ScFFN", "n_layer": 3},
     "s02_sas_scfuffni1": {"arch": "SM+ScFuFFNi1", "n_head": 3, "bias": "none"},
@@ -156,7 +156,7 @@ def make(_, wanted, seed):
     heads = torch.stack(model.rows["row_entropy"]).mean((1, 3))
     to.add_step(tokens, targets, ce, ereg, loss, logits, model.rows, heads)
     for parameter, value in model.values.items():
-        # cases contain temperatures, not their logarithms
+        # a case stores temperatures instead of their logarithms
         old = parameter.replace("log_t", "t")
         t = torch.exp(value) if old != parameter else 1.0
         to.add("params/" + old, t if old != parameter else value)

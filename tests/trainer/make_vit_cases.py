@@ -2,8 +2,8 @@
 """Makes the reference cases v*.. of tests/trainer/cases, of family vit: each
 is one training step of transformers' ViTForImageClassification in float64,
 with PyTorch's autograd and the attention of make_roberta_cases.py. Arrays have
-the names used in its files. The stored logits cover every token, although only
-the class token's logits are used.
+the names that transformers uses in its files. The logits of every token are stored,
+although the loss uses only those of the class token.
 
     make_vit_cases.py FOLDER      (needs torch, transformers, numpy and safetensors)
 
@@ -15,7 +15,7 @@ from make_roberta_cases import ACTIVATIONS, NO_TARGET, Attention, draw, keep
 
 CASES = {
     "v01_vit": {},
-    # cover patches of one pixel, several channels, and more or fewer pixels
+    # several channels, patches of one pixel, and images with more or fewer pixels
     # than rows
     "v02_vit_channels": {"channels": 3, "image_size": 4, "patch_size": 2, "n_layer": 1,
                          "batch": 3},
@@ -28,8 +28,8 @@ DEFAULTS = {"arch": "SM+LN+G", "family": "vit", "n_layer": 2, "n_head": 2,
             "bias": "all", "ln_eps": 1e-12, "final_norm": "auto", "image_size": 6,
             "patch_size": 3, "channels": 1, "classes": 5, "gamma": 0.05, "lambda": 1e-3,
             "ereg_reduce": "token"}
-# names in transformers 5, and in the files that it saves, which have
-# google/vit's names
+# parts of names in transformers 5, and the parts that replace them in saved files,
+# whose names are those of google/vit
 NAMES = (("vit.layers.", "vit.encoder.layer."), ("attention.o_proj", "attention.output.dense"),
          ("attention.q_proj", "attention.attention.query"),
          ("attention.k_proj", "attention.attention.key"),

@@ -26,9 +26,9 @@ TEST(every_shape_matches_plain_loops)
     check_shape(1, 100, 1, 64, false);
 }
 
-/* The shapes give bundles of 16, 8 and 4 heads, both full and partly filled.
- * Heads are bundled if there are at least half as many heads as vector
- * lanes. */
+/* The kernels process narrow heads in bundles of 16, 8 or 4 heads, if there are
+ * at least half as many heads as vector lanes. These shapes fill the bundles
+ * completely or partly. */
 TEST(bundled_narrow_heads_match_plain_loops)
 {
     check_shape(3, 32, 6, 4, true);
@@ -36,7 +36,7 @@ TEST(bundled_narrow_heads_match_plain_loops)
     check_shape(5, 1, 3, 4, true);
     check_shape(3, 18, 7, 8, true);
     check_shape(1, 256, 9, 4, false);
-    check_shape(2, 33, 8, 4, true); /* four heads per vector */
+    check_shape(2, 33, 8, 4, true); /* a bundle of four heads in one vector */
     check_shape(3, 6, 8, 4, false);
 }
 
@@ -54,8 +54,8 @@ static attention_problem extract_head(const attention_problem *p, int b, int h)
     return one;
 }
 
-/* The operands are rounded to fp16; results may differ by one unit in the last
- * place. */
+/* Operands are rounded to fp16. The outputs of bundled heads may differ from
+ * those of single heads by one unit in the last place. */
 TEST(bundled_emulated_heads_match_single_heads)
 {
     EACH_ATTENTION(p, kernels, attention_open(3, 21, 5, 4))
@@ -79,7 +79,8 @@ TEST(bundled_emulated_heads_match_single_heads)
     }
 }
 
-/* Computing statistics changes no bit of y and of the gradients. */
+/* Attention that also computes statistics must give the same bits of y and of
+ * the gradients. */
 TEST(statistics_change_no_bit_of_the_outputs)
 {
     const es_ops *ops = &es_cpu_ops;
@@ -97,8 +98,8 @@ TEST(statistics_change_no_bit_of_the_outputs)
     attention_close(&p);
 }
 
-/* The scores are in the thousands. Without a shift, lse - sum a s would be off
- * by 1e-3. */
+/* The scores are in the thousands. If the kernels did not subtract the largest
+ * score, the entropy lse - sum a s would be wrong by 1e-3. */
 TEST(peaked_rows_keep_their_entropy)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 40, 1, 8))
@@ -141,8 +142,8 @@ TEST(a_nan_value_reaches_only_outputs)
     {
         run_spoilt(&p, *kernels, 10 + 2, 37, NAN); /* a NaN in v */
         attention_expect_nan_value(&p, 37, 2);
-        /* The NaN does not reach gradients of keys that its queries do not see,
-         * either. */
+        /* Gradients of keys that the queries with a NaN do not see must be
+         * finite, too. */
         for (int j = 38; j < p.n_ctx; j++)
             assert_true(isnan(p.dqkv[j * 15 + 1]));
         for (int j = 0; j < 37; j++)
@@ -150,8 +151,8 @@ TEST(a_nan_value_reaches_only_outputs)
     }
 }
 
-/* An infinity in a query makes the scores of its row infinite or NaN; no other
- * row is affected. */
+/* An infinity in a query makes the scores of the query's row infinite or NaN,
+ * and affects no other row. */
 TEST(an_infinite_query_spoils_its_row)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 20, 1, 4))
@@ -186,7 +187,7 @@ TEST(a_broken_narrow_head_does_not_affect_others)
         for (int i = 0; i < 15 * 19; i++)
             assert_int_equal(broken.rows[i] == p.rows[i], i != 7 * 19 + 11);
         assert_true(attention_rows(&broken, ES_ROW_NONFINITE)[7 * 19 + 11] > 0);
-        /* A value only affects queries at its own and later positions. */
+        /* A NaN value affects only queries at its own and later positions. */
         assert_true(isfinite(broken.y[32 * 20 + 8]));
         assert_true(isnan(broken.y[33 * 20 + 8]));
         attention_close(&p);
@@ -194,8 +195,8 @@ TEST(a_broken_narrow_head_does_not_affect_others)
     }
 }
 
-/* A single score of -inf has a weight of 0, but the row is counted as not
- * finite. */
+/* A single score of -inf gives its key the weight 0, but the row is counted as
+ * not finite. */
 TEST(a_score_of_minus_infinity_has_no_weight)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 6, 1, 1))
@@ -213,7 +214,7 @@ TEST(a_score_of_minus_infinity_has_no_weight)
     }
 }
 
-/* With queries of 0, every key has the same weight. */
+/* If all queries are 0, all visible keys have the same weight. */
 TEST(a_uniform_row_has_the_mean_distance)
 {
     EACH_ATTENTION(p, kernels, attention_open(2, 41, 3, 5))
@@ -231,8 +232,8 @@ TEST(a_uniform_row_has_the_mean_distance)
     }
 }
 
-/* The values are the positions of the keys, so the output gives the
- * distance. */
+/* If each value is the position of its key, the output is the mean position,
+ * from which the distance follows. */
 TEST(values_equal_to_positions_give_the_distance)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 300, 1, 4))

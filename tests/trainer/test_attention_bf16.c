@@ -1,14 +1,15 @@
 /* Compares attention over bf16 activations with plain loops in double over the
- * same rounded values: first as float32 copies with every variant of the
- * kernels, then with matrix units if this machine has them. Row statistics
- * belong to the bf16 scores and are as exact as in float32; outputs and
+ * same rounded values. The kernels run on float32 copies of the values, in
+ * every variant, and with matrix units if this machine has them. Row statistics
+ * are computed from the bf16 values and are as exact as in float32; outputs and
  * gradients are rounded. */
 #include "analyzer/base/processor.h"
 #include "tests/support/attention_problem.h"
 #include "tests/support/test.h"
 
-/* Outputs have a relative rounding error of 2^-9, and so have the weights that
- * matrix units multiply; gradients are differences of such sums. */
+/* Maximum relative error of outputs and gradients. Outputs, and the weights
+ * that matrix units multiply, have a relative rounding error of 2^-9; gradients
+ * are differences of sums of such products. */
 #define ROUNDING 0x1p-6
 
 typedef struct shape {
@@ -30,7 +31,7 @@ static attention_problem open_shape(const shape *s, bool tiles)
     return p;
 }
 
-/* Runs the check on a separate problem for each implementation. */
+/* Runs the check with each implementation, each time on a new problem. */
 static void each_way(const shape *s,
                      void (*check)(attention_problem *p, const shape *s,
                                    const es_cpu_kernels *kernels))
@@ -75,8 +76,8 @@ TEST(every_available_kernel_is_checked)
     assert_int_equal(es_cpu_tiles_choose() != NULL, has);
 }
 
-/* Expects each row's entropy within 1e-5 nats of the formula in double on the
- * same scores, for a sequence of several blocks. */
+/* Expects each row's entropy to be within 1e-5 nats of the entropy computed in
+ * double from the same scores, for a sequence of several blocks. */
 static void expect_exact(attention_problem *p, const shape *s,
                          const es_cpu_kernels *kernels)
 {
@@ -109,8 +110,8 @@ TEST(entropies_are_those_of_the_bf16_scores)
     each_way(&(shape){1, 130, 1, 64, 0, false, false}, expect_exact);
 }
 
-/* Expects the same bits for any number of threads and any distribution of
- * rows. */
+/* Expects the same bits for any number of threads and any distribution of rows
+ * over threads. */
 static void expect_same_bits(attention_problem *p, const shape *s,
                              const es_cpu_kernels *kernels)
 {
@@ -158,8 +159,8 @@ TEST(a_nan_value_reaches_only_outputs)
     each_way(&(shape){1, 45, 1, 5, 0, false, false}, expect_spoilt_value);
 }
 
-/* Makes only the gradient of one query not finite: the NaN reaches earlier keys
- * but no later ones. */
+/* Makes the gradient of one query's output NaN. The NaN must reach gradients of
+ * earlier keys but not of later keys. */
 static void expect_spoilt_gradient(attention_problem *p, const shape *s,
                                    const es_cpu_kernels *kernels)
 {
@@ -177,8 +178,8 @@ TEST(an_infinite_gradient_reaches_the_keys_of_its_row)
     each_way(&(shape){1, 45, 1, 5, 0, false, false}, expect_spoilt_gradient);
 }
 
-/* Uses finite operands whose products overflow: the scores of one row are
- * infinite. */
+/* Uses finite operands whose products overflow, so that the scores of one row
+ * are infinite. */
 static void expect_spoilt_product(attention_problem *p, const shape *s,
                                   const es_cpu_kernels *kernels)
 {

@@ -47,8 +47,8 @@ static void check_shape(int n_batch, int n_ctx, int n_head, int width)
         EACH_ATTENTION(p, kernels,
                        open_form(n_batch, n_ctx, n_head, width, &forms[i / 2]))
         {
-            p.rounding = 5e-4; /* with a weight near 1, g - <g> cancels almost
-                                  completely */
+            /* With a weight near 1, g - <g> cancels almost completely. */
+            p.rounding = 5e-4;
             attention_run(&p, *kernels, 2, i % 2);
             attention_check(&p, i % 2);
         }
@@ -59,12 +59,13 @@ TEST(every_form_matches_plain_loops)
     check_shape(1, 1, 1, 1);
     check_shape(2, 33, 3, 5);
     check_shape(1, 71, 2, 16);
-    check_shape(3, 21, 5, 4); /* heads that are bundled */
+    /* the kernels process these narrow heads in bundles */
+    check_shape(3, 21, 5, 4);
     check_shape(2, 9, 5, 8);
 }
 
-/* This back-end lacks the plain forms and scaled ReLU, like the CUDA
- * back-end. */
+/* The test's back-end lacks the plain forms and scaled ReLU, as the CUDA
+ * back-end does. */
 TEST(a_back_end_without_plain_scores_refuses_them_by_name)
 {
     static const char *const archs[] = {"PSM(4,plain)", "RA"};
@@ -84,7 +85,8 @@ TEST(a_back_end_without_plain_scores_refuses_them_by_name)
 
 /* --- properties of the forms --------------------------------------------- */
 
-/* Writes the outputs of a form to y (n_values), with scaled queries. */
+/* Writes the outputs of a form of attention to y (n_values), after multiplying
+ * the queries by a factor. */
 static void outputs_of(float *y, const es_cpu_kernels *kernels, const form *f,
                        float factor)
 {
@@ -103,8 +105,8 @@ static double apart(const float *x, const float *y, int n)
     return largest;
 }
 
-/* p is even, so the sign of all scores does not matter, except for scaled
- * ReLU. */
+/* p is even, so changing the sign of all scores does not change the outputs,
+ * except with scaled ReLU. */
 TEST(powers_are_even)
 {
     enum { N = 19 * 6 };
@@ -117,8 +119,9 @@ TEST(powers_are_even)
     }
 }
 
-/* Scaled scores give the same weights if there is no epsilon, or if they are
- * divided by the largest score. */
+/* Multiplying all scores by 8 does not change the weights of the plain form
+ * without an epsilon, or of the stable form, which divides by the largest
+ * score. */
 TEST(a_plain_power_depends_on_scale_only_through_epsilon)
 {
     enum { N = 19 * 6 };
@@ -140,7 +143,8 @@ TEST(a_plain_power_depends_on_scale_only_through_epsilon)
     }
 }
 
-/* In units of the stable form, the row sum is S / (L eps + S). */
+/* In the units of the stable form, where S is the sum of a row's powers, the
+ * weights sum to S / (L eps + S). */
 TEST(the_missing_mass_is_the_share_of_epsilon)
 {
     const form f = {4, 0.1, false, ES_LENGTH_VISIBLE};
@@ -166,8 +170,9 @@ TEST(the_missing_mass_is_the_share_of_epsilon)
 }
 
 /* Compares a sequence of n keys with a sequence that contains the same keys
- * twice. The last query of each sees all keys and has the same output if L is
- * the number of visible keys. Returns the largest difference. */
+ * twice. The last query of each sequence sees all keys. If L is the number of
+ * visible keys, both last queries have the same output. Returns the largest
+ * difference. */
 static double doubled(const es_cpu_kernels *kernels, const form *f)
 {
     enum { N = 23, D = 3 };
@@ -204,11 +209,12 @@ TEST(with_length_doubled_keys_change_nothing)
 
 /* --- outside the range of float32 ---------------------------------------- */
 
-/* Heads of width 4 are bundled; wider heads are processed in tiles. */
+/* Heads of width 4 are processed in bundles, heads of width 3 are processed in
+ * tiles. */
 static const int widths[] = {3, 4};
 
-/* s^4 of these scores overflows or underflows float32, so no row has
- * weights. */
+/* The fourth powers of these scores overflow or underflow float32, so that
+ * every row is NaN. */
 TEST(a_plain_power_out_of_range_is_nan)
 {
     const float factors[] = {1e12f, 1e-14f};
@@ -229,8 +235,9 @@ TEST(a_plain_power_out_of_range_is_nan)
         }
 }
 
-/* With an epsilon, the plain form gives scores that are too small for float32 a
- * weight of 0 instead of NaN; the stable form gives them weights. */
+/* With an epsilon, scores whose powers are too small for float32 have a weight
+ * of 0 instead of NaN in the plain form; in the stable form they have normal
+ * weights. */
 TEST(an_epsilon_keeps_small_scores_from_nan)
 {
     const form plain = {4, 1e-3, true, ES_LENGTH_NONE};
@@ -253,8 +260,9 @@ TEST(an_epsilon_keeps_small_scores_from_nan)
     }
 }
 
-/* Scaled ReLU: keys with scores below 0 have no weight; a row of such keys has
- * an output and an entropy of 0, and all of its mass is missing. */
+/* With scaled ReLU, keys with scores below 0 have no weight. If all keys of a
+ * row have such scores, the row's output and entropy are 0, and its missing
+ * mass is 1. */
 TEST(a_row_of_scores_below_zero_has_no_weight)
 {
     EACH_ATTENTION(p, kernels, open_form(1, 20, 1, 3, &forms[RELU_FORM]))
@@ -276,8 +284,8 @@ TEST(a_row_of_scores_below_zero_has_no_weight)
     }
 }
 
-/* A NaN key makes one weight of its row not finite with scaled ReLU, and all
- * weights with plain PowerSoftmax. */
+/* A NaN key makes one weight of each row that sees the key NaN with scaled
+ * ReLU, but all weights of the row with plain PowerSoftmax. */
 TEST(a_nan_key_is_counted)
 {
     for (int n = 0; n < 4; n++) {

@@ -46,12 +46,13 @@ TEST(every_shape_matches_plain_loops)
     check_shape(1, 71, 2, 2, 6, 1e-3);
     check_shape(1, 100, 1, 64, 10, 20);
     check_shape(1, 37, 2, 8, ES_POWER_MAX, 1e-3);
-    check_shape(3, 21, 5, 4, 4, 1e-3); /* heads that are bundled */
+    /* the kernels process these narrow heads in bundles */
+    check_shape(3, 21, 5, 4, 4, 1e-3);
     check_shape(2, 9, 5, 8, 6, 0);
 }
 
-/* Compares the recorded entropy with the form that the kernels use: the
- * recorded one has 1e-9 inside the logarithm and differs by at most 1e-9 per
+/* Compares the recorded entropy with the formula of the kernels. The reference
+ * has 1e-9 inside the logarithm, so its entropy differs by up to 1e-9 per
  * key. */
 static void expect_entropy(const attention_problem *p, int i)
 {
@@ -87,8 +88,8 @@ TEST(the_entropy_is_that_of_its_definition)
         }
 }
 
-/* The scores include some for which 1e-6 is large, and some near the limits of
- * float32. */
+/* Some of the scores are small compared with the constant 1e-6 in c, and some
+ * are near the limits of float32. */
 TEST(scores_of_any_size_have_weights)
 {
     const float factors[] = {1e-4f, 1e-7f, 1e-12f, 1e-20f, 1e9f, 1e30f};
@@ -123,7 +124,7 @@ TEST(any_number_of_threads_gives_the_same_bits)
 
 /* --- rows without scores -------------------------------------------------- */
 
-/* All scores are 0, so c is 1e-6 and no key has any weight. */
+/* If all scores are 0, c is 1e-6 and no key has any weight. */
 TEST(scores_of_zero_have_no_weight)
 {
     EACH_ATTENTION(p, kernels, open_power(1, 37, 1, 3, 2, 1e-3))
@@ -134,8 +135,8 @@ TEST(scores_of_zero_have_no_weight)
     }
 }
 
-/* Without an epsilon the weights are 0 / 0 in row 5 of 7 and in no other
- * row. */
+/* The query of row 5 is 0, so without an epsilon all weights of this row are 0
+ * / 0. */
 TEST(without_epsilon_a_row_of_zeros_is_nan)
 {
     EACH_ATTENTION(p, kernels, open_power(1, 7, 1, 2, 4, 0))
@@ -160,7 +161,8 @@ TEST(a_nan_key_spoils_only_later_rows)
     }
 }
 
-/* Row 11 has infinite scores: c is infinite, and all of its weights are NaN. */
+/* Row 11 has infinite scores, so c is infinite and all weights of the row are
+ * NaN. */
 TEST(an_infinite_query_spoils_its_row)
 {
     for (int sign = -1; sign <= 1; sign += 2)
@@ -172,9 +174,9 @@ TEST(an_infinite_query_spoils_its_row)
         }
 }
 
-/* In fp16 a product beyond 65504 becomes infinite, with either sign. The
- * product makes all of row 5 NaN, whereas softmax would give a key with a score
- * of -inf no weight. */
+/* In fp16 a product beyond 65504 becomes infinite, with either sign, so that
+ * all of row 5 is NaN. Softmax would give a key with a score of -inf no
+ * weight. */
 TEST(a_product_beyond_fp16_spoils_its_row)
 {
     for (int sign = -1; sign <= 1; sign += 2)
@@ -209,7 +211,7 @@ TEST(a_nan_value_reaches_only_outputs)
     }
 }
 
-/* q, k and v of one head are NaN; all other heads keep their bits. */
+/* If q, k and v of one head are NaN, all other heads keep their bits. */
 TEST(a_broken_head_does_not_affect_others)
 {
     EACH_VARIANT(kernels)

@@ -27,7 +27,8 @@ TEST(every_shape_matches_plain_loops)
     check_shape(3, 7, 2, 2);
     check_shape(2, 33, 3, 5);
     check_shape(1, 71, 1, 16);
-    check_shape(3, 20, 5, 4); /* heads that are bundled */
+    /* the kernels process these narrow heads in bundles */
+    check_shape(3, 20, 5, 4);
     check_shape(2, 9, 5, 8);
 }
 
@@ -42,9 +43,9 @@ TEST(no_temperature_is_too_small_to_learn)
         }
 }
 
-/* The temperature of query 3 of head 1 is NaN. This affects its row in both
- * sequences, and in the backward pass everything that the row's weights reach,
- * but no other row and no other head. */
+/* The temperature of query 3 of head 1 is NaN. It must affect the query's row
+ * in both sequences and, in the backward pass, everything that depends on the
+ * row's weights, but no other row and no other head. */
 TEST(a_nan_temperature_spoils_only_its_query)
 {
     EACH_ATTENTION(p, kernels, open_tempered(2, 7, 3, 2))
@@ -62,7 +63,8 @@ TEST(a_nan_temperature_spoils_only_its_query)
     }
 }
 
-/* Every score is 0: the row is uniform and has no gradient. */
+/* An infinite temperature makes every score 0, so that the row is uniform and
+ * has no gradient. */
 TEST(an_infinite_temperature_makes_a_uniform_row)
 {
     EACH_ATTENTION(p, kernels, open_tempered(1, 20, 1, 4))

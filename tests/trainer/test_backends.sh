@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tests how back-ends are found by name, and the fallback and the messages if a
-# library or a device is missing, does not match, or fails during a run.
+# Tests --backend: back-ends are found by name, and the program falls back to the CPU
+# or prints a message if a library or a device is missing, does not match, or fails
+# during a run.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -21,7 +22,7 @@ build() { # LIBRARY FLAG...
         "$BUILD"/lib/analyzer.a -Wl,--end-group -lopenblas -lm
 }
 wrapped=$dir/wrapped.so
-check 'a library can be built' build "$wrapped" || exit 1
+check 'a test library can be built' build "$wrapped" || exit 1
 build "$dir/other.so" -DSTAMP=7 || exit 1
 echo 'int nothing;' >"$dir/nothing.c"
 "${CC:-gcc}" -shared -fPIC -o "$dir/nothing.so" "$dir/nothing.c"
@@ -36,12 +37,12 @@ ask() { sqlite3 "$1" "$2"; }
 
 # --- names and precisions ----------------------------------------------------
 
-exits 'no such back-end' 2 "unknown back-end 'abacus': expected cpu, cuda or auto" \
+exits 'an unknown back-end is refused' 2 "unknown back-end 'abacus': expected cpu, cuda or auto" \
     "$train" "${run[@]}" --no-record --backend abacus
 exits 'an unknown precision is refused' 2 "unknown value 'fp8': expected one of fp32, tf32, bf16, fp16" \
     "$train" "${run[@]}" --no-record --precision fp8
 for precision in tf32 fp16; do
-    exits "the CPU has no $precision" 2 "back-end cpu has no precision $precision: use fp32 or bf16" \
+    exits "$precision is refused on the CPU" 2 "back-end cpu has no precision $precision: use fp32 or bf16" \
         "$train" "${run[@]}" --no-record --precision "$precision"
 done
 exits 'fp16 emulation in bf16 is refused' 2 'emulate fp16 rounds float32 values: use --precision fp32' \
@@ -51,15 +52,15 @@ exits 'a precision that the library lacks is refused' 2 'back-end cuda has no pr
 
 # --- libraries ---------------------------------------------------------------
 
-exits 'no library' 3 "absent.so: .*: back-end cuda is not available" \
+exits 'a missing library is refused' 3 "absent.so: .*: back-end cuda is not available" \
     by "$dir/absent.so" '' "$train" "${run[@]}" --no-record --backend cuda
-exits 'no library at all' 3 'text.so: .*: back-end cuda is not available' \
+exits 'a text file in place of a library is refused' 3 'text.so: .*: back-end cuda is not available' \
     by "$dir/text.so" '' "$train" "${run[@]}" --no-record --backend cuda
-exits 'a library of something else' 3 'nothing.so: not a back-end' \
+exits 'a library that is not a back-end is refused' 3 'nothing.so: not a back-end' \
     by "$dir/nothing.so" '' "$train" "${run[@]}" --no-record --backend cuda
-exits 'a library of another build' 3 'other.so: belongs to another build' \
+exits 'a library of another build is refused' 3 'other.so: belongs to another build' \
     by "$dir/other.so" '' "$train" "${run[@]}" --no-record --backend cuda
-exits 'verify: a library of another build' 3 'other.so: belongs to another build' \
+exits 'verify refuses a library of another build' 3 'other.so: belongs to another build' \
     by "$dir/other.so" '' "$train" verify --backend cuda "$dir"
 exits 'a missing device is refused' 3 'CUDA: no device' \
     by "$wrapped" no-device "$train" "${run[@]}" --no-record --backend cuda
@@ -78,7 +79,7 @@ for how in no-device ''; do
     name=${how:-device}
     by "$wrapped" "$how" "$train" "${run[@]}" --backend auto -o "$dir/$name.db" \
         >"$dir/$name.out" 2>"$dir/$name.err" || fail "auto, $name: a run"
-    check "auto, $name: the numbers of the CPU" same "$dir/cpu.db" "$dir/$name.db"
+    check "auto, $name: results equal those of the CPU" same "$dir/cpu.db" "$dir/$name.db"
 done
 check 'auto, no device: one warning is printed' [ "$(wc -l <"$dir/no-device.err")" = 1 ]
 check 'auto, no device: the warning gives the reason' grep -q 'warning: .*CPU.*CUDA: no device' \
@@ -86,7 +87,7 @@ check 'auto, no device: the warning gives the reason' grep -q 'warning: .*CPU.*C
 check 'auto, device: no warning is printed' [ ! -s "$dir/device.err" ]
 check 'auto, no device: the run records cpu' [ "$(backend_of "$dir/no-device.db")" = cpu ]
 check 'auto, device: the run records cuda' [ "$(backend_of "$dir/device.db")" = cuda ]
-exits 'auto, no device: the CPU only has fp32' 2 'back-end cpu has no precision fp16' \
+exits 'auto, no device: fp16 is refused on the CPU' 2 'back-end cpu has no precision fp16' \
     by "$wrapped" no-device "$train" "${run[@]}" --no-record --backend auto --precision fp16
 
 # --- a device that fails -----------------------------------------------------

@@ -25,8 +25,8 @@ static float from_bits(uint32_t bits)
     return x;
 }
 
-/* Returns the nearest value with 8 bits of fraction, computed in double; ties
- * are rounded to even. */
+/* Rounds x in double to the nearest value with 8 significant bits; ties are
+ * rounded to even. */
 static double nearest(float x)
 {
     int exponent;
@@ -45,7 +45,7 @@ static void expect_rounded(const es_cpu_kernels *kernels, const float *x,
     halves[n] = 0x1234;
     got[n] = 5;
     kernels->narrow(halves, x, n);
-    /* parentheses prevent the expansion of a macro in arrays.h */
+    /* the parentheses prevent the expansion of arrays.h's macro `widen` */
     (kernels->widen)(got, halves, n);
     assert_int_equal(halves[n], 0x1234);
     assert_true(got[n] == 5);
@@ -61,8 +61,8 @@ static void expect_rounded(const es_cpu_kernels *kernels, const float *x,
     }
 }
 
-/* Covers every exponent, with fractions at and next to the midpoint of two
- * values, NaNs whose upper half alone would be an infinity, and subnormal
+/* Covers every exponent, with fractions at and next to the midpoint of two bf16
+ * values, NaNs whose upper 16 bits alone would be an infinity, and subnormal
  * values. */
 TEST(every_number_becomes_the_nearest)
 {
@@ -91,7 +91,8 @@ TEST(every_length_is_rounded_and_nothing_beyond_it)
 
 /* --- operations ----------------------------------------------------------- */
 
-/* Returns logits that are exact in bf16, and the same values in double. */
+/* Returns logits that bf16 represents exactly, and the same values in
+ * double. */
 static es_bfloat *draw_logits(double *wide, size_t n)
 {
     float *values = es_test_array(n, 6);
@@ -110,8 +111,8 @@ static double log_sum(const double *x, int n)
     return log(sum);
 }
 
-/* Rows are longer than the part that a thread processes at a time; each part
- * and each border between parts has targets. */
+/* Rows are longer than the part of a row that a thread processes at a time.
+ * There are targets in each part and at each border between parts. */
 TEST(the_loss_of_a_large_vocabulary_is_complete)
 {
     enum { ROWS = 6, VOCAB = 2 * ES_CPU_LEAST_PANEL + 501 };
@@ -151,10 +152,11 @@ TEST(the_loss_of_a_large_vocabulary_is_complete)
 
 /* --- models --------------------------------------------------------------- */
 
-/* In these cases bf16 exceeds the tolerance. bf16 retains no digit of a high
- * power of scores, of alpha and beta if a last norm cancels them, or of the
- * gradient of softmax's key biases, which is 0, through three layers. The cause
- * in p04 and t04 has not been traced. */
+/* Cases whose error in bf16 exceeds the tolerance. The known reasons are that
+ * bf16 loses all digits of a high power of scores, of gradients of alpha and
+ * beta if a last norm cancels them, and of the gradient of softmax's key
+ * biases, which is 0, through three layers. The reason for p04 and t04 is not
+ * known. */
 static const char *const beyond[] = {"p04_psm2_context",  "r02_roberta_padding",
                                      "r03_roberta_psm6",  "s01_sas_scffn",
                                      "s02_sas_scfuffni1", "t04_ereg_psm2"};
@@ -218,7 +220,7 @@ TEST(logits_are_bf16_and_near_those_of_fp32)
         assert_true(near((double)kept[0][i], (double)want, 0.05));
         n_other += want != kept[0][i];
     }
-    /* fp32 logits have more digits, so most of them differ */
+    /* fp32 logits have more digits, so most of them must differ */
     assert_true(n_other > 50);
 }
 
@@ -246,8 +248,7 @@ static es_train_result train(training_seen *seen, es_precision precision,
     return training_run(seen, &settings);
 }
 
-/* The difference between bf16 and fp32 is smaller than the difference between
- * two seeds. */
+/* The losses in bf16 and fp32 must differ less than the losses of two seeds. */
 TEST(training_matches_fp32)
 {
     enum { N = 3 };
@@ -256,7 +257,8 @@ TEST(training_matches_fp32)
     for (int i = 0; i < N; i++) {
         want[i] = train(&full, ES_FP32, (uint64_t)i + 7).eval.ce;
         got[i] = train(&half, ES_BF16, (uint64_t)i + 7).eval.ce;
-        assert_true(full.ce[119] < 0.75 * full.ce[0]); /* the loss must fall */
+        /* training must reduce the loss */
+        assert_true(full.ce[119] < 0.75 * full.ce[0]);
         assert_true(got[i] != want[i]);
         low = want[i] < low ? want[i] : low;
         high = want[i] > high ? want[i] : high;

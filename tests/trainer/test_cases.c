@@ -1,6 +1,6 @@
-/* Runs `entropy-train verify` on cases with sizes and combinations that the
- * reference cases do not cover: verify passes them, and detects each wrong
- * value in them. */
+/* Runs `entropy-train verify` on cases with sizes and combinations of parts
+ * that the reference cases do not have. verify must pass these cases, and must
+ * fail them if any value is changed. */
 #include "hooks/trainer/files/npy.h"
 #include "tests/support/random_models.h"
 #include "tests/support/test.h"
@@ -14,7 +14,8 @@ static char folder[] = "/tmp/es_cases_XXXXXX";
 
 /* --- running verify ------------------------------------------------------- */
 
-/* Returns the exit code of verify, whose output goes to `folder`/output. */
+/* Runs verify with the given library of matrix products, writes its output to
+ * `folder`/output, and returns its exit code. */
 static int verify_by(const char *dir, const char *products)
 {
     const char *build = getenv("BUILD");
@@ -111,8 +112,8 @@ static void write_case(char *dir, size_t size, const wanted *w, uint64_t seed)
 #define OFF ES_FINAL_OFF
 
 static const wanted cases[] = {
-    /* columns: arch, family, L, H, d, T, V, B, m, bias, final norm; the
-     * smallest possible case comes first */
+    /* The columns are arch, family, L, H, d, T, V, B, m, bias and final norm.
+     * The first case is the smallest possible one. */
     {"SM", GPT2, 1, 1, 2, 1, 2, 1, 1, QK, USUAL},
     {"SM+R", PYTHIA, 1, 1, 2, 1, 2, 1, 1, NONE, USUAL},
     {"SM+LN+GT", GPT2, 1, 2, 4, 1, 2, 1, 1, ALL, USUAL},
@@ -121,12 +122,12 @@ static const wanted cases[] = {
     {"SM+SNorm(QKVO,FFN)", PYTHIA, 1, 1, 2, 2, 2, 1, 1, QK, USUAL},
     {"SM+WNorm(QKVO,FFN)", GPT2, 1, 1, 2, 2, 2, 1, 1, ALL, USUAL},
     {"EReg(SM(t)+ScFuFFNi1)", GPT2, 1, 1, 2, 2, 2, 1, 1, QK, USUAL},
-    /* ScFuFFNi removes the FFNs of all layers */
+    /* ScFuFFNi1 removes the FFN of the only layer */
     {"SM+ScFuFFNi1", PYTHIA, 1, 3, 6, 1, 3, 2, 1, ALL, ON},
     {"EReg(SM(t)+LN+ScFuFFNi3+WNorm(QK))", GPT2, 3, 1, 3, 6, 5, 2, 2, QK, OFF},
     {"EReg(SM(t)+ScFuFFNi2+SNorm(QKV,FFN))", PYTHIA, 2, 3, 9, 4, 7, 1, 1, NONE,
      USUAL},
-    /* combinations of parts */
+    /* combinations of several architecture parts */
     {"EReg(SM+LN+R)", GPT2, 2, 1, 5, 1, 4, 3, 2, ALL, USUAL},
     {"EReg(PSM(4,1e-2)+LN+GT+WNorm(QKVO,FFN))", PYTHIA, 2, 3, 9, 5, 7, 2, 1,
      ALL, USUAL},
@@ -151,7 +152,7 @@ TEST(cases_of_any_size_pass)
     }
 }
 
-/* If the library is missing, verify refuses it with exit code 3. */
+/* A library that is not installed is refused with exit code 3. */
 TEST(cases_pass_with_each_library_of_products)
 {
     static const char *const libraries[] = {"openblas", "onednn"};
@@ -210,7 +211,7 @@ TEST(a_case_may_be_a_file)
         fail_with_output(path);
 }
 
-/* Changes one element in one file after the other. */
+/* Changes one element of one file at a time. */
 TEST(a_wrong_number_fails)
 {
     const wanted w = {"EReg(SM(t)+LN+ScFuFFN+WNorm(FFN)+SNorm(QKVO))",

@@ -53,7 +53,8 @@ TEST(a_model_out_of_range_is_refused)
     REFUSE(arch.n_removed_first, 7, "ScFuFFNe7");
 }
 
-/* Each size is in its range, but their product overflows an int. */
+/* Each size is within its limit, but the product of the sizes overflows an
+ * int. */
 TEST(too_many_tokens_are_refused)
 {
     es_model_config config;
@@ -85,7 +86,8 @@ TEST(heads_too_narrow_to_rotate_are_refused)
         config.field = value;                                                  \
         assert_int_equal(es_train_config_check(&config), ES_EUSAGE);           \
         if (!strstr(es_message(), named))                                      \
-            fail_msg("'%s' does not name %s", es_message(), named);            \
+            fail_msg("message '%s' does not contain '%s'", es_message(),       \
+                     named);                                                   \
     } while (0)
 
 TEST(a_training_out_of_range_is_refused)
@@ -152,7 +154,8 @@ TEST(the_shortest_schedules_have_a_rate)
     es_train_config config;
     es_train_config_default(&config);
     config.lr = 3;
-    config.steps = 1; /* 5 % of one step rounds to no warm-up at all */
+    /* with a single step, 5 % of the steps round to no warm-up */
+    config.steps = 1;
     assert_true(es_schedule(&config, 0) == 3);
     config.warm_up = 1;
     assert_true(es_schedule(&config, 0) == 3);

@@ -1,6 +1,6 @@
-/* Compares the details of --record standard and all with plain formulas in
- * double, which use the reference model's activations, the model's weights and
- * gradients, and the change of a step. */
+/* Compares the details of --record standard and all with simple formulas in
+ * double, computed from the reference model's activations, the model's weights
+ * and gradients, and the change of the parameters in a step. */
 #include "hooks/trainer/model/measure.h"
 #include "tests/support/reference_internal.h"
 #include "tests/support/reference_ops.h"
@@ -48,7 +48,8 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Returns a quantile of head h's rows like numpy.quantile(x, share). */
+/* Returns a quantile of the entropies of head h's rows, like numpy.quantile(x,
+ * share). */
 static double quantile(const double *entropy, int layer, int h, double share)
 {
     double x[N];
@@ -117,8 +118,8 @@ static void expect_rows(es_measure *measure, const es_ref_result *ref,
             const double sink =
                 ref->rows[ES_ROW_SINK]
                          [((i / H * B + j / T) * H + i % H) * T + j % T];
-            /* no sink is so near the threshold that float32 could give another
-             * result */
+            /* no weight on the sink is so near the threshold that rounding to
+             * float32 could change the result */
             assert_true(fabs(sink - 0.3) > 1e-4);
             want[i] += sink > 0.3 ? 1.0 / N : 0;
         }
@@ -164,7 +165,7 @@ static void check_forward(const char *arch, es_family family)
     es_small_model s = open_model(arch, family, ES_SERIES_STANDARD);
     es_small_forward(&s);
     AUTO(es_measure) measure = measure_of(&s);
-    /* Copy the model after the pass, because the pass changes SNorm's u and
+    /* Copy the model after the pass, because the pass has changed SNorm's u and
      * v. */
     es_ref_model *ref = es_ref_model_copy(s.model);
     es_ref_result *want = es_ref_result_new(s.config);
@@ -210,8 +211,8 @@ static void drop(arrays *a)
         free(a->values[i]);
 }
 
-/* Returns the sum of squares over the head's slices of c_attn.weight (D,3D) and
- * c_proj.weight (D,D). */
+/* Returns the sum of squares over the parts of c_attn.weight (D,3D) or
+ * c_proj.weight (D,D) that belong to head h. */
 static double head_square(const char *name, const float *g, int h)
 {
     const bool is_attn = strstr(name, "attn.c_attn.weight") != NULL;
@@ -287,7 +288,7 @@ static void check_step(const char *arch, es_bias bias)
     es_model_config config = es_small_config(arch);
     es_train_config train;
     es_train_config_default(&train);
-    train.clip = 0.5; /* small enough that gradients are clipped */
+    train.clip = 0.5; /* limit the norm so that gradients are clipped */
     train.weight_decay = 3;
     config.bias = bias;
     config.record = ES_SERIES_ALL;
@@ -317,8 +318,8 @@ TEST(a_step_has_the_gradients_and_the_change_of_its_weights)
 
 /* --- weights -------------------------------------------------------------- */
 
-/* Computes the squares of the singular values of m (n,n) by one-sided Jacobi
- * rotations: rotates pairs of columns until all are orthogonal. */
+/* Computes the squares of the singular values of m (n,n) with one-sided Jacobi
+ * rotations, which rotate pairs of columns until all columns are orthogonal. */
 static void singular_squares(double *out, double *m, int n)
 {
     for (int sweep = 0; sweep < 60; sweep++)
@@ -385,7 +386,8 @@ TEST(spectra_are_those_of_the_products_of_weights)
     check_weights("SM+WNorm(QKV)");
 }
 
-/* Returns v^T W u for one of c_attn's three parts, or for a whole matrix. */
+/* Returns sigma = v^T W u of SNorm for a matrix, or for the part q, k or v of
+ * c_attn. */
 static double sigma_of(const es_ref_model *ref, int layer, const char *module,
                        int part, int n_parts, int n_in, int n_out)
 {
@@ -528,7 +530,8 @@ TEST(values_that_are_not_finite_are_nan_and_do_not_spread)
     float values[D * 3 * D];
     const size_t index = es_small_find(&s, "h.1.attn.c_attn.weight");
     es_assert_ok(es_model_get(s.model, index, values, D * 3 * D));
-    values[WIDTH] = es_missing(); /* an element of W_Q: head 1 of layer 1 */
+    /* the first element of W_Q that belongs to head 1 of layer 1 */
+    values[WIDTH] = es_missing();
     es_assert_ok(es_model_set(s.model, index, values, D * 3 * D));
     es_small_forward(&s);
     AUTO(es_measure) m = measure_of(&s);

@@ -1,6 +1,7 @@
-/* Tests dropout: which elements every variant of the kernels drops; that the
- * backward pass drops the same elements and evaluations drop none; and that a
- * step has the same result whichever way its operations are issued. */
+/* Tests dropout: every variant of the kernels drops the same elements, the
+ * backward pass drops the elements that the forward pass has dropped,
+ * evaluations drop none, and a step has the same result whether it runs as one
+ * sequence or as separate passes. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/trainer.h"
 #include "tests/support/reference_ops.h"
@@ -20,8 +21,8 @@ static es_mem *mem(void *floats)
 
 /* --- the mask ------------------------------------------------------------- */
 
-/* Compares with the known answers that Salmon et al. published for ten
- * rounds. */
+/* Compares the generator with the published known answers of Philox-4x32-10
+ * (Salmon et al.). */
 TEST(the_generator_is_philox)
 {
     uint32_t zero[4] = {0}, ones[4];
@@ -70,8 +71,8 @@ TEST(every_variant_drops_by_the_counter_alone)
     }
 }
 
-/* The dropped fractions are within four standard deviations, and no two masks
- * are equal. */
+/* The fraction of dropped elements must be within four standard deviations of
+ * the rate, and no two masks may be equal. */
 TEST(each_pass_and_place_drops_its_share_independently)
 {
     static float x[N], y[5][N];
@@ -110,7 +111,7 @@ static es_model_config config_of(const char *arch, es_family family)
     return config;
 }
 
-/* Adds h times the gradient to all parameters. */
+/* Adds h times its gradient to every parameter. */
 static void move(es_model *model, double h)
 {
     for (size_t i = 0; i < es_model_n_arrays(model); i++) {
@@ -138,8 +139,8 @@ static double squares_of(es_model *model)
     return sum;
 }
 
-/* Checks that a small step along the gradient increases the loss by the step
- * size times the gradient's squared norm. */
+/* Takes a small step of size h along the gradient, which must increase the loss
+ * by h times the gradient's squared norm. */
 static void check_gradient(const char *arch, es_family family)
 {
     const es_model_config config = config_of(arch, family);
@@ -192,9 +193,9 @@ static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
     return ES_OK;
 }
 
-/* Returns the loss of a step of two micro-batches, the eleventh and twelfth of
- * the training run. The step is one sequence or, after a step with another
- * number of micro-batches, separate passes. */
+/* Returns the loss of a step with two micro-batches, the eleventh and twelfth
+ * of the training run. The step runs as one sequence, or as separate passes if
+ * a step with another number of micro-batches has been run before. */
 static double step_of_two(bool as_passes, uint64_t pass)
 {
     const es_model_config config = config_of("SM+LN+R", ES_FAMILY_GPT2);

@@ -1,7 +1,7 @@
-/* Checks that a dry run accepts and refuses the same options as training: each
- * choice and flag, and numbers at their limits, alone and in pairs, in models
- * of every family. If a dry run accepts the options, a step can be trained; if
- * it refuses them, training refuses them with the same message. */
+/* Checks that a dry run accepts and refuses the same options as training. Tests
+ * each choice, each flag and numbers at their limits, alone and in pairs, in
+ * models of every family. If the dry run accepts the options, a step can be
+ * trained; if it refuses them, training fails with the same message. */
 #include "hooks/trainer/dry_run.h"
 #include "hooks/trainer/files/tokens.h"
 #include "hooks/trainer/train.h"
@@ -10,15 +10,15 @@
 
 enum { MOST_WORDS = 48, N_TOKENS = 600, VOCAB = 10 };
 
-/* One layer of two heads of two dimensions. The token file also works for vit:
- * 16 pixels and a class per image. */
+/* A model with one layer of two heads, each of two dimensions. The token file
+ * can also be read by vit as images of 16 pixels and a class. */
 static char *const tiny[] = {
     "entropy-train", "--data",     es_scratch_file,  "--no-record",
     "--n-layer=1",   "--n-head=2", "--ctx=8",        "--d-model=4",
     "--batch=1",     "--steps=1",  "--eval-every=1", "--eval-batches=1",
     "--threads=1",   NULL};
 
-/* Families and architectures that use different options. */
+/* Families and architectures for which the program has different options. */
 static char *const models[][8] = {
     {"--arch=SM+LN+G"},
     {"--arch=EReg(SM(t)+ScFuFFN)"},
@@ -101,8 +101,8 @@ static void write_tokens(void)
 
 static int set_up(void **state)
 {
-    /* Without a CUDA library, the result does not depend on how the program was
-     * built. */
+    /* Set an absent CUDA library, so that the result does not depend on how the
+     * program was built. */
     setenv("ENTROPY_TRAIN_CUDA", "/nonexistent.so", 1);
     const int failed = es_scratch_open(state);
     if (!failed)
@@ -118,8 +118,7 @@ static void count_unchecked(const char *what)
     n_unchecked++;
 }
 
-/** The status and message with which a dry run or training judges a command
- *  line. */
+/** The status and message of a dry run or of training with a command line. */
 typedef struct judgement {
     es_status status;
     char message[ES_MESSAGE_MAX];
@@ -150,7 +149,7 @@ static void judge(judgement *out, char **words, bool trains)
 
 static int n_accepted, n_refused;
 
-/** Compares the judgements of dry run and training for one of the models with
+/** Compares the results of a dry run and of training for one of the models with
  *  one or two additional options. */
 static void compare(char *const *model, const char *option, const char *other)
 {
@@ -166,8 +165,7 @@ static void compare(char *const *model, const char *option, const char *other)
     n_unchecked = 0;
     judge(&dry, words, false);
     if (dry.status == ES_OK && n_unchecked > 0)
-        return; /* the dry run has reported that it could not check some parts
-                 */
+        return; /* the dry run has reported that it did not check some items */
     judge(&real, words, true);
     if (dry.status != real.status || strcmp(dry.message, real.message) != 0)
         fail_msg("%s %s %s %s: a dry run: '%s' (%d), training: '%s' (%d)",
@@ -179,8 +177,8 @@ static void compare(char *const *model, const char *option, const char *other)
 
 enum { MOST_OPTIONS = 160 };
 
-/** Lists every value of a choice and every flag that affects training, from the
- *  table of options, followed by `numbers`. */
+/** Lists the options that affect training: every value of each choice and every
+ *  flag, from the table of options, followed by `numbers`. */
 static size_t list_options(char out[MOST_OPTIONS][64])
 {
     size_t n = 0;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests that a dry run reports the parts that it cannot check on this machine,
-# and refuses paths, checkpoints and weights that training would refuse.
-# test_dry_run.c tests the options.
+# Tests that a dry run reports what it cannot check on this machine, and that it
+# refuses the same paths, checkpoints and weights as training. test_dry_run.c tests
+# the options.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -10,11 +10,11 @@ dry() { "$train" --dry-run "$@" 2>"$dir/messages"; }
 # --- a back-end that is not on this machine
 elsewhere() { ENTROPY_TRAIN_CUDA=$dir/none.so dry --backend cuda "$@"; }
 check 'a dry run accepts a back-end that is missing here' elsewhere --precision fp16 --no-record
-file_has 'and reports it' "$dir/messages" '^entropy-train: not checked: back-end cuda: .*none\.so'
-check 'errors on every back-end are refused' \
+file_has 'a dry run reports that the back-end was not checked' "$dir/messages" '^entropy-train: not checked: back-end cuda: .*none\.so'
+check 'a dry run without the back-end refuses an invalid architecture' \
     eval '! elsewhere --arch SM+ScFuFFNi9 --n-layer 2'
 
-# --- places to write to
+# --- outputs
 write_source "$dir/src"
 "$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
 own_corpus "$dir/y.tok"
@@ -43,7 +43,7 @@ check 'a dry run accepts a resumed run' dry "${small[@]}" -o "$dir/a.db" --resum
 file_has 'its run file was not opened' "$dir/messages" \
     '^entropy-train: not checked: run file: the file exists and may refuse another run$'
 
-# --- weights to start from: those of GPT-2 with another output matrix
+# --- initial weights: those of GPT-2 with a separate output matrix
 cat >"$dir/untie.py" <<'END'
 import json, struct, sys
 file = open(sys.argv[1], "rb").read()

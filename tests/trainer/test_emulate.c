@@ -8,8 +8,8 @@
 
 /* --- rounding ------------------------------------------------------------- */
 
-/* Returns the n-th non-negative fp16 value; n = 0x7c00 stands for 2^16, where
- * infinity begins. */
+/* Returns fp16 value number n among the non-negative values in ascending order.
+ * n = 0x7c00 stands for 2^16, which would follow the largest finite value. */
 static double half_number(int n)
 {
     int exponent = n >> 10, fraction = n & 1023;
@@ -27,8 +27,8 @@ static void expect_bits(const char *what, float x, float got, float want)
                  (double)want);
 }
 
-/* Checks the rounding of x and -x by every implementation. The length of the
- * array is not a multiple of the vectors' lanes. */
+/* Checks that every implementation rounds x to `want` and -x to -want. The
+ * length of the array is not a multiple of the number of vector lanes. */
 static void expect_rounded(float x, float want)
 {
     expect_bits("scalar", x, es_half_round(x), want);
@@ -50,8 +50,8 @@ static float after_overflow(double value)
     return value < 65536 ? (float)value : INFINITY;
 }
 
-/* Covers every fp16 value, and every midpoint of two values, which is rounded
- * to even. */
+/* Covers every fp16 value and every midpoint of two values, which must be
+ * rounded to even. */
 TEST(every_boundary_is_rounded_to_even)
 {
     for (int n = 0; n < 0x7c00; n++) {
@@ -90,8 +90,8 @@ TEST(extremes_are_rounded)
     }
 }
 
-/* A faulty rounding that the test must detect: it flushes subnormal values to
- * zero. */
+/* A faulty rounding that sets subnormal values to zero; the test must detect
+ * it. */
 static void flushing(float *x, size_t n)
 {
     es_cpu_kernels_plain.round_half(x, n);
@@ -109,9 +109,10 @@ TEST(a_wrong_rounding_is_detected_at_first_use)
 
 /* --- attention ------------------------------------------------------------ */
 
-/* One head with as many queries as dimensions, more than one block. The keys
- * are the identity matrix, so a row of queries equals its products q . k. This
- * lets the double reference use rounded products. */
+/* One head with as many queries as dimensions, and with more than one block of
+ * queries. The keys are the identity matrix, so that a row of queries equals
+ * the row's products q . k. The double reference can then use rounded
+ * products. */
 enum { T = 35, N = T * T };
 
 typedef struct head_case {
@@ -125,7 +126,7 @@ typedef struct head_case {
         ref_dlog_t[T];
 } head_case;
 
-/* Draws multiples of 1/8, so that no sum of products is rounded prematurely. */
+/* Draws multiples of 1/8, for which sums of products in float32 are exact. */
 static void draw_head(head_case *c)
 {
     uint64_t seed = 5;
@@ -150,7 +151,7 @@ static void draw_head(head_case *c)
     }
 }
 
-/* Computes the products; rounds them to fp16 unless `exact`. */
+/* Computes the products q . k, and rounds them to fp16 unless `exact`. */
 static void multiply_head(head_case *c, bool exact)
 {
     for (int i = 0; i < T; i++)
@@ -189,8 +190,8 @@ static es_mem *mem(void *floats_of_cpu)
     return (es_mem *)floats_of_cpu;
 }
 
-/* Runs the head forward and backward. `y`: output that the backward pass reads;
- * NULL: the output of the forward pass. */
+/* Runs the head forward and backward. The backward pass reads the output `y`,
+ * or the output of the forward pass if `y` is NULL. */
 static void run_head(head_case *c, const es_cpu_kernels *kernels, float *y)
 {
     const es_ops *ops = &es_cpu_ops;
@@ -271,8 +272,9 @@ TEST(attention_rounds_products)
     }
 }
 
-/* Key 1 has a product of -infinity with query 2: the key has no weight and no
- * gradient, and the row is not finite. With +infinity the whole row is NaN. */
+/* Makes the product of query 2 and key 1 infinite. With -infinity, the key has
+ * no weight and no gradient, and only the row's entropy is NaN. With +infinity,
+ * the whole row is NaN. */
 static void check_overflow(head_case *c, const es_cpu_kernels *kernels,
                            float size)
 {
@@ -299,7 +301,8 @@ TEST(logits_beyond_fp16_are_infinite)
     EACH_VARIANT(kernels)
     {
         draw_head(c);
-        /* the regulariser sets no gradient for such a row */
+        /* as in training, where the regulariser has no gradient for a row that
+         * is not finite */
         c->dentropy[2] = 0;
         check_overflow(c, *kernels, -300);
         check_overflow(c, *kernels, 300);

@@ -76,7 +76,7 @@ static void check_activations(const char *arch, es_family family)
     es_small_forward(&s);
     expect_rounded_activations(s.model);
     es_assert_ok(es_model_backward(s.model, 1));
-    /* layer 0 was recomputed last, in the backward pass */
+    /* the backward pass recomputed layer 0 last, so `wide` holds its values */
     expect_halves("wide", s.model->wide, n * config.mlp_mult);
     expect_full_precision("dx", s.model->dx, n);
     expect_full_precision("df", s.model->df, n);
@@ -107,14 +107,14 @@ static double distance(const float *a, const float *b, size_t n)
     return sqrt(sum);
 }
 
-/* Expects that rounding passes gradients unchanged: they equal those of fp32
- * within the effect of about fifteen roundings of half an fp16 digit, 5e-4.
- * PowerSoftmax is not tested, as its gradient is steep where the scores of a
- * row are small. */
+/* Expects that the backward pass treats rounding as the identity. The gradients
+ * must equal those of fp32 within 5e-4, the effect of about fifteen roundings
+ * by half a unit in the last place of fp16. PowerSoftmax is not tested, because
+ * its gradient is very sensitive where the scores of a row are small. */
 static void check_straight_through(const char *arch, es_family family)
 {
     es_model_config config = emulated(arch, family);
-    /* so that the penalty has no jump between the two results */
+    /* with a tolerance of 0, the penalty has no jump between the two results */
     config.gamma = 0;
     AUTO_BY(es_small_close) es_small_model half = es_small_open(&config);
     config.emulate = ES_EMULATE_NONE;
@@ -148,7 +148,8 @@ TEST(gradients_pass_through_the_rounding)
     }
 }
 
-/* Makes logits of about 1e6, which overflow in fp16 but not in fp32. */
+/* Returns a model with logits of about 1e6, which overflow in fp16 but not in
+ * fp32. */
 static es_small_model with_big_weights(es_emulation emulate)
 {
     es_model_config config = es_small_config("SM+LN+G");
@@ -158,7 +159,8 @@ static es_small_model with_big_weights(es_emulation emulate)
     size_t index = es_small_find(&s, "h.1.attn.c_attn.weight");
     es_assert_ok(es_model_get(s.model, index, weight, 12 * 36));
     for (int i = 0; i < 12 * 36; i++)
-        weight[i] *= i % 36 < 24 ? 600 : 1; /* only the columns of q and k */
+        /* scale only the columns of q and k */
+        weight[i] *= i % 36 < 24 ? 600 : 1;
     es_assert_ok(es_model_set(s.model, index, weight, 12 * 36));
     es_small_forward(&s);
     return s;
@@ -175,7 +177,8 @@ TEST(large_weights_overflow)
     float nan_activations[2], rms[2];
     int bad = 0;
     for (int i = 0; i < per_layer; i++) {
-        assert_true(isfinite(entropy[i])); /* layer 0 stays finite */
+        /* the outputs of layer 0 stay finite */
+        assert_true(isfinite(entropy[i]));
         bad += isnan(entropy[per_layer + i]);
     }
     assert_true(bad > per_layer / 2);
@@ -201,13 +204,15 @@ TEST(training_matches_fp32)
     es_train_result want = training_run(&full, &settings);
     settings.model.emulate = ES_EMULATE_FP16;
     es_train_result got = training_run(&half, &settings);
-    assert_true(full.ce[119] < 0.75 * full.ce[0]); /* the loss must fall */
+    /* training must reduce the loss */
+    assert_true(full.ce[119] < 0.75 * full.ce[0]);
     assert_true(got.eval.ce != want.eval.ce);
     assert_true(fabs(got.eval.ce / want.eval.ce - 1) <= 0.02);
 }
 
-/* Returns settings without LayerNorm and with large steps: the residual stream
- * exceeds the range of fp16 some steps before it exceeds the range of fp32. */
+/* Returns settings without LayerNorm and with large steps, so that the residual
+ * stream exceeds the range of fp16 several steps before it exceeds the range of
+ * fp32. */
 static es_settings growing(es_emulation emulate)
 {
     es_settings s = training_small();

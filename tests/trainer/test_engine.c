@@ -1,4 +1,4 @@
-/* Tests the description of the library and the kernels that the CPU back-end
+/* Tests the note about the matrix library and the kernels that the CPU back-end
  * uses. */
 #include "hooks/trainer/cpu/engine.h"
 #include "hooks/trainer/cpu/products.h"
@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A processor, the kernels that a library chooses or is forced to choose, and
- * the text that the note must contain; NULL: no note. */
+/* A processor, the kernels that a library uses on it, the requested kernels
+ * (NULL: no request), and the text that the note must contain (NULL: no
+ * note). */
 static const struct {
     const char *processor;
     es_vectors vectors;
@@ -20,37 +21,39 @@ static const struct {
     {"Zen 2", ES_VECTORS_AVX2, "Zen", NULL, NULL},
     {"Skylake-SP", ES_VECTORS_AVX512, "SkylakeX", NULL, NULL},
     {"Sapphire Rapids", ES_VECTORS_AVX512, "Cooperlake", "", NULL},
-    {"Sapphire Rapids, kept", ES_VECTORS_AVX512, "SapphireRapids",
-     "SapphireRapids", NULL},
-    {"more than it has", ES_VECTORS_AVX2, "SkylakeX", "SkylakeX", NULL},
+    {"Sapphire Rapids, own kernels requested", ES_VECTORS_AVX512,
+     "SapphireRapids", "SapphireRapids", NULL},
+    {"kernels of a newer processor", ES_VECTORS_AVX2, "SkylakeX", "SkylakeX",
+     NULL},
     {"unknown kernels", ES_VECTORS_AVX512, "Zen9", NULL, NULL},
     {"another architecture", ES_VECTORS_PLAIN, "neoversen1", NULL, NULL},
-    {"Sapphire Rapids, held back", ES_VECTORS_AVX512, "Haswell", "Haswell",
-     "unset OPENBLAS_CORETYPE (Haswell)"},
-    {"the same in small letters", ES_VECTORS_AVX512, "haswell", "haswell",
-     "unset OPENBLAS_CORETYPE (haswell)"},
+    {"Sapphire Rapids, older kernels requested", ES_VECTORS_AVX512, "Haswell",
+     "Haswell", "unset OPENBLAS_CORETYPE (Haswell)"},
+    {"older kernels requested in small letters", ES_VECTORS_AVX512, "haswell",
+     "haswell", "unset OPENBLAS_CORETYPE (haswell)"},
     {"Zen 4, an older library", ES_VECTORS_AVX512, "Zen", NULL,
      "set OPENBLAS_CORETYPE=SkylakeX"},
     {"Alder Lake, an older library", ES_VECTORS_AVX2, "Nehalem", "",
      "set OPENBLAS_CORETYPE=Haswell"},
-    {"Haswell, held back", ES_VECTORS_AVX2, "Prescott", "Prescott",
-     "(not AVX2), but the processor has AVX2"},
+    {"Haswell, older kernels requested", ES_VECTORS_AVX2, "Prescott",
+     "Prescott", "(not AVX2), but the processor has AVX2"},
     {"Sapphire Rapids, oneDNN", ES_VECTORS_AMX, "avx512_core_amx", NULL, NULL},
     {"Granite Rapids, newer oneDNN", ES_VECTORS_AMX, "avx10_1_512_amx", NULL,
      NULL},
     {"Zen 4, oneDNN", ES_VECTORS_AVX512, "avx512_core_bf16", NULL, NULL},
     {"Haswell, oneDNN", ES_VECTORS_AVX2, "avx2", NULL, NULL},
-    {"Sapphire Rapids, oneDNN held back", ES_VECTORS_AMX, "avx512_core",
-     "AVX512_CORE",
+    {"Sapphire Rapids, older kernels of oneDNN requested", ES_VECTORS_AMX,
+     "avx512_core", "AVX512_CORE",
      "oneDNN uses its kernels for avx512_core (AVX-512), but the "
      "processor has AMX: unset ONEDNN_MAX_CPU_ISA (AVX512_CORE)"},
-    {"Zen 4, oneDNN held back", ES_VECTORS_AVX512, "avx2", NULL,
+    {"Zen 4, older kernels of oneDNN", ES_VECTORS_AVX512, "avx2", NULL,
      "set ONEDNN_MAX_CPU_ISA=ALL"},
 };
 
 static void judge(char *note, size_t size, size_t i)
 {
-    /* names of OpenBLAS kernels begin with capitals */
+    /* the names of OpenBLAS kernels begin with capitals, unlike oneDNN's
+     * "avx..." */
     const bool is_onednn = strncmp(machines[i].kernels, "avx", 3) == 0;
     const es_cpu_library library = {.name = is_onednn ? "oneDNN" : "OpenBLAS",
                                     .kernels = machines[i].kernels,
@@ -92,7 +95,7 @@ TEST(libraries_and_kernels_are_named)
         es_products_choice choice = choices[i].choice;
         es_cpu_engine engine;
         if (es_products_use(&choice) != ES_OK || choice != choices[i].choice)
-            continue; /* oneDNN is not installed */
+            continue; /* skip this library if oneDNN is not installed */
         es_cpu_engine_find(&engine);
         assert_memory_equal(engine.products, choices[i].first,
                             strlen(choices[i].first));

@@ -99,15 +99,18 @@ TEST(the_number_of_threads_changes_no_bit)
     assert_memory_equal(&one, &three, sizeof one);
 }
 
-/* A NaN key affects every row that sees it; a NaN in padding affects none. */
+/* A NaN in a key affects every row that sees the key; a NaN in a padding key
+ * affects no row. */
 TEST(rows_with_a_score_that_is_not_finite_are_counted)
 {
     float qkv[B * T * 3 * WIDTH];
     uint64_t seed = 5;
     outputs out;
     es_test_fill(qkv, sizeof qkv / sizeof *qkv, 2, &seed);
-    qkv[((0 * T + 4) * 3 + 1) * WIDTH] = NAN; /* a key of head 0 */
-    qkv[((1 * T + 5) * 3 + 1) * WIDTH] = NAN; /* a key in padding */
+    /* a key of head 0 in sequence 0 */
+    qkv[((0 * T + 4) * 3 + 1) * WIDTH] = NAN;
+    /* a padding key of head 0 in sequence 1 */
+    qkv[((1 * T + 5) * 3 + 1) * WIDTH] = NAN;
     attend(&out, qkv, 1);
     for (int h = 0; h < H; h++)
         for (int i = 0; i < T; i++) {

@@ -74,7 +74,8 @@ TEST(parts_of_llama_are_refused_in_other_families)
     es_expect_config_refused(&config, "--tied");
 }
 
-/* This back-end lacks the operations of the family, like the CUDA back-end. */
+/* The test's back-end lacks the operations of family llama, as the CUDA
+ * back-end does. */
 TEST(a_back_end_without_the_operations_refuses_the_family)
 {
     const es_model_config config = llama("SM+RN+SwiGLU");

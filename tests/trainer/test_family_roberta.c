@@ -40,7 +40,8 @@ TEST(the_embedding_of_padding_does_not_matter)
                          i / 15 % 2 == 1 && i % 5 >= 3);
     logits = test_malloc(n * sizeof *logits);
     memcpy(logits, es_model_logits(model), n * sizeof *logits);
-    /* Changing the padding token's embedding must change no result. */
+    /* Change the padding token's embedding, which must not change any
+     * result. */
     for (size_t i = 0; i < es_model_n_arrays(model); i++) {
         const es_parameter wte = es_model_parameter(model, i);
         if (!strstr(wte.name, "word_embeddings"))

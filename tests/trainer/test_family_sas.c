@@ -15,8 +15,9 @@ static es_model_config sas(const char *arch)
     return config;
 }
 
-/* Queries are 0 and gains are 1. Each row of weights is uniform, the centring
- * subtracts the same mean, and so each token passes on its own values. */
+/* Initially, queries are 0 and gains are 1. Each row of weights is uniform, so
+ * that the weighted mean and the subtracted mean are equal, and each token's
+ * output consists of its own values. */
 TEST(attention_begins_as_the_identity)
 {
     const es_model_config config = sas("SM+ScFuFFN");
@@ -40,8 +41,8 @@ TEST(attention_begins_as_the_identity)
     const float *rows = es_model_rows(model, ES_ROW_ENTROPY);
     for (int i = 0; i < 2 * 2 * 3 * 5; i++)
         assert_true(fabs((double)rows[i] - log(i % 5 + 1)) <= 1e-5);
-    /* No token depends on another: the second token of a sequence has the same
-     * logits after a different first one. */
+    /* No token depends on another token. If the first token of a sequence
+     * changes, the logits of the second token must stay the same. */
     const float *logits = es_model_logits(model);
     memcpy(first, logits + config.vocab, 11 * sizeof *first);
     tokens[0] = 9;

@@ -62,8 +62,8 @@ TEST(parts_that_the_family_lacks_are_refused_by_name)
         strstr(es_message(), "--family vit: not supported by back-end"));
 }
 
-/* Pixel values beyond the levels, and classes that do not exist, are
- * refused. */
+/* A pixel value that is not below the number of levels, or a class that does
+ * not exist, is refused. */
 TEST(pixels_and_classes_are_checked)
 {
     const es_model_config config = vit();

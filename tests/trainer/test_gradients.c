@@ -1,5 +1,6 @@
-/* Compares whole models with the double-precision reference model: compares
- * outputs directly, and gradients with central differences. */
+/* Compares whole models with the double-precision reference model. Outputs are
+ * compared directly, gradients with central differences of the reference
+ * model's loss. */
 #include "tests/support/families.h"
 #include "tests/support/reference_case.h"
 #include "tests/support/reference_ops.h"
@@ -27,7 +28,8 @@ static void check_outputs(es_small_model *s, const es_ref_result *want)
     }
 }
 
-/* Compares twenty entries of an array, or all if there are fewer. */
+/* Compares twenty elements of an array's gradient, or all elements if there are
+ * fewer. */
 static void check_array(const es_small_model *s, const es_ref_model *ref,
                         es_ref_result *result, size_t index)
 {
@@ -42,7 +44,7 @@ static void check_array(const es_small_model *s, const es_ref_model *ref,
         want[n] =
             es_ref_model_gradient(ref, result, s->tokens, s->targets, index, i);
     }
-    /* the relative error of scores is multiplied by the power */
+    /* PowerSoftmax multiplies the relative error of scores by its power */
     const double power = s->config->arch.power;
     es_test_expect_within(parameter.name, got, want, n,
                           fmax(2e-5, 5e-6 * power), 1e-6);
@@ -225,7 +227,8 @@ TEST(family_pythia_matches_finite_differences)
         config.family = ES_FAMILY_PYTHIA;
         config.ctx = sized ? sizes[i][0] : config.ctx;
         config.n_head = sized ? sizes[i][1] : config.n_head;
-        config.d_model = sized ? sizes[i][2] : 15; /* heads of width 5 */
+        /* heads of width 5, unless the size is given */
+        config.d_model = sized ? sizes[i][2] : 15;
         config.lambda = 0.1;
         config.gamma = 0.1;
         check_model(&config);

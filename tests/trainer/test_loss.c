@@ -1,12 +1,13 @@
-/* Tests the computation of logits in blocks of rows: losses and gradients equal
- * those of all rows at once, and a step has the same result whether it defers
- * losses or not. */
+/* Tests the computation of logits in blocks of rows. Losses and gradients must
+ * equal those of a single block with all rows, and a step must have the same
+ * result whether it computes losses in the forward or in the backward pass. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
-/* Limits blocks to three rows; with 10 rows, the last block is shorter. */
+/* Limits blocks to three rows, so that the last block of the 10 rows is
+ * shorter. */
 static int three_rows(int vocab)
 {
     (void)vocab;
@@ -113,8 +114,8 @@ static es_outcome step_by_calls(es_small_model *s, const es_train_config *train,
     return out;
 }
 
-/* A step of three micro-batches is one sequence; a step of ten is separate
- * passes. */
+/* Compares a step with its passes run one by one. A step of three micro-batches
+ * runs as one sequence, a step of ten as separate passes. */
 static void check_step(const es_ops *ops, const char *arch, int n)
 {
     AUTO_BY(es_small_close) es_small_model whole = es_small_open_arch(arch);
@@ -131,7 +132,8 @@ static void check_step(const es_ops *ops, const char *arch, int n)
     assert_true(isfinite(out.losses.ce) && out.losses.ce > 0);
     assert_true(near(out.grad_norm, want.grad_norm, 0));
     expect_arrays(&step, &calls, es_model_get, true);
-    /* An evaluation after the step must only count its own loss. */
+    /* the loss of an evaluation must not include the loss of the step before
+     * it */
     es_small_forward(&step);
     es_small_forward(&calls);
     assert_true(near(step.losses.ce, calls.losses.ce, 0));

@@ -1,5 +1,5 @@
-/* Tests dynamic scaling of the loss, on a CPU back-end that scales it and whose
- * gradients overflow early. */
+/* Tests dynamic scaling of the loss on a CPU back-end that scales the loss and
+ * whose gradients overflow at a small value. */
 #include "hooks/trainer/ranks/transport.h"
 #include "hooks/trainer/train_record.h"
 #include "tests/support/test.h"
@@ -9,12 +9,13 @@
 
 AUTO_OF(es_trainer, es_trainer_free)
 
-/* Gradients of logits overflow beyond this value. In a step of 5 x 9 rows with
- * a scale of 65536 the largest gradient is about 1400, so three halvings of the
- * scale are too few and four are enough. */
+/* Limit beyond which gradients of logits overflow. In a step of 5 x 9 rows with
+ * a scale of 65536 the largest gradient is about 1400, so that the scale must
+ * be halved four times, or three times for smaller gradients. */
 static float largest = 100;
 
-/* Every period-th call in this thread overflows; 0: no call overflows. */
+/* Every call whose number is a multiple of `period` overflows in this thread;
+ * 0: no call overflows. */
 static _Thread_local int period = 1, n_calls;
 
 static void overflow(es_backend *backend, es_mem *logits, const es_mem *lse,
@@ -55,7 +56,7 @@ static es_step take(es_trainer *trainer, int64_t step)
     return done;
 }
 
-/* Expects two models to have the same parameters and moments. */
+/* Expects that two models have the same parameters and moments. */
 static void expect_same(es_model *a, es_model *b)
 {
     for (size_t i = 0; i < es_model_n_arrays(a); i++) {
@@ -91,9 +92,9 @@ TEST(the_scale_halves_and_doubles)
     assert_true(now.scale == ES_LOSS_SCALE_LARGEST);
 }
 
-/* Expects that steps that overflow change nothing, and that results equal those
- * without a scale once the scale is small enough: a power of two changes no
- * bit. */
+/* Expects that steps that overflow change nothing. Once the scale is small
+ * enough, results must equal those without a scale, because multiplication by a
+ * power of two changes no mantissa. */
 static void check_steps(const char *arch)
 {
     es_settings s = training_small();
@@ -230,7 +231,7 @@ TEST(ranks_skip_the_steps_in_which_one_overflows)
     check_ranks(false);
 }
 
-/* Reported gradients do not include the scale. */
+/* Gradients that are read from the model do not include the scale. */
 TEST(gradients_are_reported_without_the_scale)
 {
     es_settings s = training_small();
@@ -251,8 +252,8 @@ TEST(gradients_are_reported_without_the_scale)
     es_trainer_free(plain);
 }
 
-/* No scale repairs a loss that is not finite: the step is measured at once, and
- * the parameters stay unchanged. */
+/* A smaller scale cannot make a loss finite, so the step is measured at once,
+ * and the parameters stay unchanged. */
 TEST(no_scale_repairs_a_nan)
 {
     es_settings s = training_small();
@@ -270,8 +271,7 @@ TEST(no_scale_repairs_a_nan)
     take(trainer, 2);
 }
 
-/* At the minimum scale, a step that still overflows is accepted and
- * reported. */
+/* A step that overflows at the minimum scale is taken and reported. */
 TEST(at_the_minimum_scale_a_step_is_taken)
 {
     es_settings s = training_small();

@@ -14,8 +14,7 @@ AUTO_OF(es_measure, es_measure_free)
 
 enum { L = 2, H = 3, D = 12, WIDTH = D / H, T = 5, B = 2 };
 
-/** Computes the weights of query i of a head, a (i + 1), by their
- *  definition. */
+/** Computes the weights a (i + 1) of query i of a head by their definition. */
 static void weigh(double *a, const double *qkv, int h, int i,
                   const es_arch *arch, double t)
 {
@@ -43,8 +42,8 @@ static void weigh(double *a, const double *qkv, int h, int i,
                     : sum + arch->power_epsilon * length;
 }
 
-/** Returns a cell of a map: the mean weight over sequences and over the pairs
- *  of the cell; head -1: also over heads. */
+/** Computes a cell of a map: the mean weight over sequences, over the pairs of
+ *  query and key in the cell and, if `head` is -1, over heads. */
 static double cell(const es_ref_result *ref, const es_ref_model *model,
                    const es_arch *arch, int layer, int head, int size, int q,
                    int k)
@@ -112,8 +111,8 @@ TEST(a_cell_is_the_mean_weight_of_its_pairs)
     }
 }
 
-/* The mean of the full map's first column equals the sink series, and its first
- * moments give the distance series. */
+/* The mean of the full map's first column equals the sink series, and the mean
+ * distance computed from the map equals the distance series. */
 TEST(a_full_map_agrees_with_the_series_of_heads)
 {
     AUTO_BY(es_small_close) es_small_model s = es_small_open_arch("SM+LN+G");
@@ -154,7 +153,8 @@ TEST(without_maps_of_heads_a_layer_has_the_same_mean)
     assert_int_equal(es_maps_n_heads(heads), H);
     assert_int_equal(es_maps_n_heads(layers), 0);
     es_small_forward(&s);
-    /* Adds more sequences than a map uses: only the first 16 count. */
+    /* Add more sequences than a map uses; only the first 16 contribute to the
+     * mean. */
     for (int i = 0; i < 9; i++) {
         es_assert_ok(es_maps_add(heads, s.model));
         es_assert_ok(es_maps_add(layers, s.model));

@@ -1,5 +1,5 @@
-/* Tests which tokens are masked: the masked fraction, the replacements, and the
- * arguments on which the choice depends. */
+/* Tests which tokens are masked: the fraction of masked tokens, their
+ * replacements, and the dependence of the choice on seed, index and stream. */
 #include "hooks/trainer/masking.h"
 #include "hooks/trainer/model/ops.h"
 #include "tests/support/test.h"
@@ -27,12 +27,13 @@ static void mask(const es_masking *how)
     es_assert_ok(es_mask_tokens(hidden, targets, N, how));
 }
 
-/* Expects a fraction within four standard deviations of `share`. */
+/* Expects that n of `of` tokens are a fraction within four standard deviations
+ * of `share`. */
 static void expect_share(int n, int of, double share)
 {
     const double off = fabs(n - of * share);
     if (!(off <= 4 * sqrt(of * share * (1 - share))))
-        fail_msg("%d of %d are not %g", n, of, share);
+        fail_msg("%d of %d tokens instead of a fraction of %g", n, of, share);
 }
 
 TEST(shares_match_bert_and_padding_is_unchanged)
@@ -55,8 +56,8 @@ TEST(shares_match_bert_and_padding_is_unchanged)
     }
     expect_share(n_hidden, n_there, 0.15);
     expect_share(n_masked, n_hidden, 0.8);
-    /* 10 % of the masked tokens stay unchanged, and so does one in VOCAB of the
-     * randomly drawn replacements. */
+    /* 10 % of the masked tokens stay unchanged, and one in VOCAB of the random
+     * replacements equals the original token. */
     expect_share(n_same, n_hidden, 0.1 + 0.1 / VOCAB);
 }
 
@@ -78,7 +79,7 @@ TEST(the_draw_determines_which_tokens_are_masked)
     }
 }
 
-/* Even a tiny micro-batch has a token to predict. */
+/* Even in a tiny micro-batch at least one token is masked. */
 TEST(at_least_one_token_is_masked)
 {
     es_masking how = usual();

@@ -1,5 +1,5 @@
-/* Tests a model's parameters, passes and steps, and that NaN and infinite
- * values do not spread. */
+/* Tests a model's parameters, passes and steps, and checks which results a NaN
+ * or an infinity affects. */
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
@@ -15,8 +15,8 @@ static float value_of(const es_small_model *s, const char *name)
     return values[n - 1];
 }
 
-/* With a gradient of 0 only weight decay changes parameters, and only matrices
- * decay. */
+/* If all gradients are 0, only weight decay changes parameters. It must change
+ * matrices only. */
 TEST(only_matrices_decay)
 {
     AUTO_BY(es_small_close) es_small_model s = es_small_open_arch("SM+LN+G");
@@ -41,7 +41,7 @@ TEST(only_matrices_decay)
         assert_true(value_of(&s, others[i]) == kept[i]);
 }
 
-/* A slope decays only on request. */
+/* A slope decays only with --slope-decay. */
 TEST(a_slope_decays_on_request)
 {
     static const char *const names[] = {"h.1.mlp.slope", "slope"};
@@ -60,8 +60,8 @@ TEST(a_slope_decays_on_request)
     }
 }
 
-/* Takes a step and returns the change of one weight. With eps far above any
- * gradient, AdamW's step is lr g / eps, which is linear in g. */
+/* Takes a step and returns the change of one weight. Because eps is much larger
+ * than any gradient, the change is lr g / eps, which is linear in g. */
 static double movement(double clip, double *norm)
 {
     es_train_config train;
@@ -91,8 +91,8 @@ TEST(gradients_are_clipped_by_their_norm)
 }
 
 /* With --bias qk the v part of the bias does not change. The k part adds the
- * same value to all scores of a row, so its gradient is rounding error, which
- * may be 0. */
+ * same value to all scores of a row; its gradient consists of rounding errors
+ * and may be 0. */
 TEST(a_frozen_bias_stays)
 {
     es_model_config config = es_small_config("SM+R");
@@ -128,7 +128,8 @@ TEST(trainable_numbers_are_counted)
 
 /* --- trouble -------------------------------------------------------------- */
 
-/* A weight in a q column of head 1 of layer 1 is NaN. */
+/* A NaN in a q column of head 1 of layer 1 makes this head, and everything in
+ * later layers, NaN. */
 TEST(a_nan_weight_spoils_its_head_and_later_layers)
 {
     es_model_config config = es_small_config("SM+LN+G");
@@ -158,16 +159,16 @@ TEST(a_nan_weight_spoils_its_head_and_later_layers)
     assert_true(count[1] == 120 && count[2] == 120 && isnan(rms[1]));
 }
 
-/* The gradient is not finite: nothing is clipped, and the step makes parameters
- * NaN. */
+/* If the gradient is not finite, it is not clipped, and the step makes
+ * parameters NaN. */
 TEST(a_step_without_a_finite_gradient_is_taken)
 {
     AUTO_BY(es_small_close) es_small_model s = es_small_open_arch("SM+G");
     double norm = 0;
     float wte[132];
     es_assert_ok(es_model_get(s.model, 0, wte, 132));
-    wte[3 * 12] = INFINITY; /* the embedding of token 3, the first token of the
-                               micro-batch */
+    wte[3 * 12] = INFINITY; /* the embedding of token 3, which is the first
+                               token of the micro-batch */
     es_assert_ok(es_model_set(s.model, 0, wte, 132));
     es_small_forward(&s);
     assert_true(!isfinite(s.losses.loss));
@@ -237,7 +238,7 @@ TEST(without_targets_there_is_no_loss)
     assert_int_equal(es_model_backward(s.model, 1), ES_EARGUMENT);
 }
 
-/* A model without gradients and moments. */
+/* This model is created without gradients and moments. */
 TEST(a_forward_only_model_refuses_training)
 {
     es_model_config config = es_small_config("EReg(SM(t)+LN+G)");

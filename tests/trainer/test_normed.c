@@ -7,9 +7,9 @@
 #include "tests/support/test.h"
 #include "tests/support/variants.h"
 
-/* Numbers of rows and columns: odd sizes, one row, one column, more than a
- * thread processes at a time. The stride and the first column are derived from
- * the size. */
+/* Numbers of rows and columns. They include odd numbers, a single row, a single
+ * column, and more elements than a thread processes at a time. The stride and
+ * the first column are computed from the size. */
 static const int sizes[][2] = {{1, 1},  {7, 5},    {1, 19},   {19, 1},
                                {33, 2}, {50, 100}, {300, 17}, {5, 1300}};
 #define N_SIZES (sizeof sizes / sizeof *sizes)
@@ -17,7 +17,8 @@ static const int sizes[][2] = {{1, 1},  {7, 5},    {1, 19},   {19, 1},
 static const es_ops *ops;
 static es_backend *cpu;
 
-/* Opens the CPU back-end. kernels NULL: the default choice. */
+/* Opens the CPU back-end with the given kernels, or with its default kernels if
+ * `kernels` is NULL. */
 static void open_cpu(int n_threads, const es_cpu_kernels *kernels)
 {
     const es_extents largest = {
@@ -50,7 +51,7 @@ static void with_all_variants(void (*check)(int n_in, int n))
 
 /* --- columns inside a wider matrix ---------------------------------------- */
 
-/* Places the columns in a matrix with three columns before and two columns
+/* Returns columns in a matrix that has three more columns before them and two
  * after them. */
 static es_columns columns_of(int n_in, int n)
 {
@@ -62,7 +63,7 @@ static int whole(const es_columns *c)
     return c->n_in * c->stride;
 }
 
-/* Returns a copy of the columns alone, (in,n). */
+/* Returns a copy of the columns as a matrix (in,n). */
 static double *cut(const float *from, const es_columns *c)
 {
     double *out = doubles(c->n_in * c->n);
@@ -71,7 +72,8 @@ static double *cut(const float *from, const es_columns *c)
     return out;
 }
 
-/* Expects the columns to be `want` and the others to be unchanged. */
+/* Expects that the columns equal `want` and that all other columns are
+ * unchanged. */
 static void expect_columns(const char *what, const float *got,
                            const double *want, const float *before,
                            const es_columns *c)
@@ -102,7 +104,7 @@ NORMED_TEST(weight_norm_matches_plain_loops)
 
 /* The function whose gradients are tested: sum over i of dw_i w_i. */
 typedef struct objective {
-    const double *dw, *m, *g, *u, *v; /* g NULL: SNorm */
+    const double *dw, *m, *g, *u, *v; /* g is NULL for SNorm */
     int n_in, n;
 } objective;
 
@@ -118,8 +120,8 @@ static double evaluate(const objective *o)
     return sum;
 }
 
-/* Computes central differences at about 40 entries of x; copies the other
- * entries from `got`, so that they agree. */
+/* Computes central differences at about 40 elements of x. The other elements of
+ * `want` are copied from `got`, so that they are equal. */
 static void differences(double *want, double *got, double *x, int n,
                         const objective *o)
 {
@@ -136,8 +138,8 @@ static void differences(double *want, double *got, double *x, int n,
     }
 }
 
-/* Expects the gradient `got` to be `before` plus the central differences in the
- * columns. */
+/* Expects that in the columns `got` equals `before` plus the central
+ * differences. */
 static void expect_gradient(const char *what, const float *got,
                             const float *before, const es_columns *c, double *m,
                             const objective *o)
@@ -158,8 +160,8 @@ NORMED_TEST(weight_norm_matches_finite_differences)
     float *v = array(whole(&c), 1), *g = array(n, 1), *dw = array(whole(&c), 1);
     float *dv = array(whole(&c), 1), *dg = array(n, 1);
     float *dv_before = copy(dv, whole(&c)), *dg_before = copy(dg, n);
-    /* With a single row dv is 0, computed as a difference of terms that grow
-     * like 1 / |v|. */
+    /* Keep |v| large, because with a single row dv is 0, computed as a
+     * difference of terms that grow like 1 / |v|. */
     for (int i = 0; i < whole(&c); i++)
         v[i] += v[i] < 0 ? -0.5f : 0.5f;
     double *m = cut(v, &c), *scale = widen(g, n), *along = cut(dw, &c);
@@ -193,7 +195,8 @@ NORMED_TEST(spectral_norm_matches_plain_loops)
     }
 }
 
-/* The columns (3,0,4) and (8,0,-6) are orthogonal, of length 5 and 10. */
+/* The columns (3,0,4) and (8,0,-6) are orthogonal, with lengths 5 and 10, so
+ * sigma is 10. */
 NORMED_TEST(sigma_is_the_largest_singular_value)
 {
     (void)n_in, (void)n;
@@ -241,8 +244,8 @@ NORMED_TEST(columns_are_copied_or_added)
 
 enum { ROWS = 9, WIDE = 40 };
 
-/* Column 4 is all zeros, column 21 contains a NaN; all other columns must be
- * correct. */
+/* Column 4 is all zeros and column 21 contains a NaN. The results of all other
+ * columns must be correct. */
 NORMED_TEST(a_bad_column_does_not_affect_others)
 {
     (void)n_in, (void)n;
@@ -253,7 +256,7 @@ NORMED_TEST(a_bad_column_does_not_affect_others)
     for (int i = 0; i < ROWS; i++)
         v[i * WIDE + 4] = 0;
     v[5 * WIDE + 21] = NAN;
-    g[7] = 0; /* a column of zeros that is not in v */
+    g[7] = 0; /* this column of zeros is not part of v */
     ops->weight_norm(cpu, mem(w), mem(v), mem(g), &c);
     ops->weight_norm_backward(cpu, mem(dv), mem(dg), mem(dw), mem(v), mem(g),
                               &c);
@@ -267,7 +270,8 @@ NORMED_TEST(a_bad_column_does_not_affect_others)
     }
 }
 
-/* If the matrix is all zeros or contains a NaN, all results are NaN. */
+/* If a matrix is all zeros or contains a NaN, all results of the matrix are
+ * NaN. */
 NORMED_TEST(a_bad_matrix_gives_only_nan)
 {
     (void)n_in, (void)n;

@@ -53,8 +53,8 @@ static void check_linear_input(int n, int n_in, int n_out, bool transposed)
     es_test_expect_close("input gradient, added", dx, want, sx);
 }
 
-/* Expects dW[a][b] += sum of x[i][a] dy[i][b], or the transpose; only the first
- * `trained` biases have a gradient. */
+/* Expects dW[a][b] += sum over i of x[i][a] dy[i][b], or the transposed result;
+ * only the first `trained` biases have a gradient. */
 static void check_linear_weight(int n, int n_in, int n_out, bool transposed,
                                 int trained)
 {
@@ -107,8 +107,8 @@ static const es_activation kinds[] = {ES_ACT_LINEAR,    ES_ACT_GELU,
                                       ES_ACT_GELU_TANH, ES_ACT_RELU,
                                       ES_ACT_LEAKY,     ES_ACT_GELU_SIGMOID};
 
-/* Expects the same peak as find_peak; a linear activation leaves the peak
- * unchanged. */
+/* Expects that `peak` is the peak that find_peak returns. With a linear
+ * activation, the peak must be unchanged. */
 static void check_peak(const es_peak *peak, float *pre, size_t n,
                        bool is_linear)
 {
@@ -196,7 +196,8 @@ VARIANT_TEST(activations_are_accurate_at_extreme_inputs)
         for (int i = 0; i < N; i++) {
             assert_true(post[i] == again[i] ||
                         (isnan(post[i]) && isnan(again[i])));
-            /* infinity times 0 may occur in any formula here */
+            /* the formulas may multiply infinity by 0, so do not check
+             * further */
             if (isinf(x[i]))
                 continue;
             float small = 2e-6f * fmaxf(1, fabsf((float)want[i]));
@@ -211,7 +212,8 @@ VARIANT_TEST(activations_are_accurate_at_extreme_inputs)
 
 /* --- layer norm ----------------------------------------------------------- */
 
-/* Returns the sum of dy y over one row, as a function of all inputs. */
+/* Returns the sum of dy y over all rows, as a function of x, weight and
+ * bias. */
 static double norm_objective(const float *x, const float *w, const float *b,
                              const float *dy, int n, int width)
 {
@@ -224,7 +226,7 @@ static double norm_objective(const float *x, const float *w, const float *b,
     return sum;
 }
 
-/* Central differences with steps that are exact in float32. */
+/* Computes central differences with steps that float32 represents exactly. */
 static void norm_differences(double *out, float *at, size_t n_at,
                              const float *x, const float *w, const float *b,
                              const float *dy, int n, int width)
@@ -276,7 +278,8 @@ VARIANT_TEST(layer_norm_matches_finite_differences)
     check_norm(1, 2);
     check_norm(5, 7);
     check_norm(3, 33);
-    check_norm(1, 1); /* variance 0: only eps remains */
+    /* the variance is 0, so only eps remains under the root */
+    check_norm(1, 1);
 }
 
 /* --- loss ----------------------------------------------------------------- */
@@ -360,8 +363,8 @@ VARIANT_TEST(embeddings_are_added_and_their_gradients)
 
 enum { N_KINDS = 9, N_MOST = 2048 };
 
-/* Returns inputs for which sums in float would lose digits: all of them large
- * or small, far from 0, or one much larger than the others. */
+/* Returns inputs for which sums in float would lose digits: all values large,
+ * all small, all far from 0, or one value much larger than the others. */
 static float odd_number(int kind, int i, float x)
 {
     switch (kind) {
@@ -386,7 +389,7 @@ static float odd_number(int kind, int i, float x)
     }
 }
 
-/* Sums powers by their definition, in double. */
+/* Computes sums of powers by their definition, in double. */
 static void sum_moments(double out[7], const float *x, const float *y, float a,
                         size_t n)
 {
@@ -401,8 +404,8 @@ static void sum_moments(double out[7], const float *x, const float *y, float a,
     }
 }
 
-/* Computes the kurtosis from sums: the fourth central moment over the square of
- * the variance. */
+/* Computes the kurtosis, the fourth central moment over the square of the
+ * variance, from sums of powers. */
 static double kurtosis_of(const double sums[7], double n)
 {
     const double mean = sums[0] / n, square = sums[1] / n;
@@ -412,7 +415,7 @@ static double kurtosis_of(const double sums[7], double n)
            (variance * variance);
 }
 
-/* Computes the same kurtosis by its definition. */
+/* Computes the kurtosis by its definition. */
 static double find_kurtosis(const float *x, size_t n)
 {
     double mean = 0, second = 0, fourth = 0;
@@ -474,7 +477,8 @@ TEST(moments_match_sums_in_double)
 
 /* --- the table ------------------------------------------------------------ */
 
-/* Faulty kernels with one wrong entry, which the test must detect. */
+/* Faulty kernels with one wrong result each; the test must detect each of
+ * them. */
 static void wrong_act(float *post, const float *x, size_t n, es_activation kind,
                       float slope)
 {

@@ -30,8 +30,8 @@ static int count_arrays(const es_verify_case *it, const char *folder)
     return n;
 }
 
-/* Checks that every array has a tensor of its shape in the case, and every
- * tensor belongs to an array. */
+/* Checks that the case has a tensor of the right shape for every array, and no
+ * other tensor. */
 static void check_case(const char *path)
 {
     AUTO_BY(es_verify_case_free) es_verify_case it;
@@ -86,7 +86,8 @@ TEST(arrays_have_order_and_no_overlap)
     assert_string_equal(params.table[1].name, "wpe");
     assert_string_equal(params.table[2].name, "h.0.ln_1.weight");
     assert_string_equal(params.table[params.n - 1].name, "ln_f.bias");
-    /* No two arrays overlap; all are aligned and inside their group. */
+    /* Check that no two arrays overlap, and that each is aligned and within its
+     * group. */
     for (size_t i = 0; i < params.n; i++) {
         const es_param *a = &params.table[i];
         assert_true(a->offset % 16 == 0);
@@ -165,8 +166,8 @@ TEST(each_kind_of_initial_value_is_drawn)
     assert_true(fabs(norm - 1) < 1e-6);
 }
 
-/* Architectures that share an array start with the same values; another seed or
- * another array gives other values. */
+/* Architectures that share an array start with the same values of the array;
+ * another seed or another array has other values. */
 TEST(initial_values_depend_on_name_and_seed_only)
 {
     es_model_config one = config_of("SM"), two = config_of("SM+LN+G");
@@ -189,7 +190,7 @@ TEST(initial_values_depend_on_name_and_seed_only)
 
 /* --- random numbers ------------------------------------------------------- */
 
-/* Compares with the published known answers of Philox-4x32-10. */
+/* Compares the generator with the published known answers of Philox-4x32-10. */
 TEST(philox_gives_the_published_answers)
 {
     uint32_t out[4];
@@ -219,8 +220,8 @@ TEST(normal_numbers_have_their_moments)
             sum[k] += pow((double)out[i] / 0.02, k) / N;
     assert_true(fabs(sum[1]) < 0.01 && fabs(sum[3]) < 0.05);
     assert_true(fabs(sum[2] - 1) < 0.02 && fabs(sum[4] - 3) < 0.1);
-    /* Drawing fewer numbers gives the beginning of a longer draw, with any
-     * number of threads. */
+    /* If fewer numbers are drawn, they are the first numbers of a longer draw,
+     * with any number of threads. */
     es_random_normal(few, 7, 0.02, 42, 7, 1);
     assert_memory_equal(out, few, sizeof few);
 }

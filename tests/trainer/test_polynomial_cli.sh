@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests --inference polynomial in evaluations of a training run and in a probe:
-# records, output and refusals.
+# Tests --inference polynomial in evaluations of a training run and in a probe: the
+# recorded series, the printed output, and refused settings.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -30,7 +30,7 @@ for series in range_attn range_act range_norm clipped_attn clipped_act clipped_n
     }
     check "$series of a probe has the same bits as in the evaluation in training" same
 done
-check 'an exact probe finds the recorded exact loss' probe -o "$dir/exact.db"
+check 'a checkpoint is probed with exact inference' probe -o "$dir/exact.db"
 exact() { [ "$(values_of "$dir/exact.db" ce)" = "$(values_of "$dir/probe.db" ce_exact)" ]; }
 check 'the two exact losses have the same bits' exact
 close() {
@@ -38,7 +38,7 @@ close() {
     a=$(values_of "$dir/probe.db" ce | cut -d, -f4) b=$(values_of "$dir/probe.db" ce_exact | cut -d, -f4)
     awk -v a="$a" -v b="$b" 'BEGIN { d = a - b; exit !(a != "" && d < 1e-3 && d > -1e-3) }'
 }
-check 'the polynomial loss is within a thousandth' close
+check 'the polynomial loss is within 1e-3 of the exact loss' close
 without() {
     "$scan" export "$dir/exact.db" -o - | head -30 | grep -q act_rms &&
         ! "$scan" export "$dir/exact.db" -o - | grep -q 'clipped_\|ce_exact'
@@ -54,19 +54,19 @@ check 'polynomial evaluations change no bit of training' untouched
 # --- output
 probe "${poly[@]}" --no-record >"$dir/out"
 line() { grep -qE "$1" "$dir/out" || { sed 's/^/# /' "$dir/out"; false; }; }
-check 'both losses are printed' line '^exact +loss [0-9.]+, perplexity [0-9.]+$'
-check 'the polynomial one, too' line '^polynomial +loss [0-9.]+, perplexity [0-9.]+$'
-check 'the calibration is said' line '^intervals: the inputs of 8 other micro-batches, widened by a factor of 1.5$'
-check 'the division has a line' line '^1 +inverse +[0-9.]+ +[0-9.e-]+ +[0-9.]+ +[0-9]+ +1536 '
-check 'the last norm has a line' line '^ +last norm '
+check 'the exact loss is printed' line '^exact +loss [0-9.]+, perplexity [0-9.]+$'
+check 'the polynomial loss is printed' line '^polynomial +loss [0-9.]+, perplexity [0-9.]+$'
+check 'the calibration is printed' line '^intervals: the inputs of 8 other micro-batches, widened by a factor of 1.5$'
+check 'the polynomial of the division is printed' line '^1 +inverse +[0-9.]+ +[0-9.e-]+ +[0-9.]+ +[0-9]+ +1536 '
+check 'the polynomial of the last norm is printed' line '^ +last norm '
 check 'the depth is printed' line '^levels of a layer: [0-9]+ [0-9]+; of the model: [0-9]+$'
 chosen() { # OPTION PATTERN
     probe "${poly[@]}" --no-record "${@:1:$#-1}" | grep -qE "${!#}"
 }
-check 'factors are an option' chosen --poly-factors 9 '^0 +inverse .* 9 +15$'
-check 'steps are an option' chosen --poly-steps 5 '^1 +norm 2 .* 5 +13$'
-check 'the degree is an option' chosen --poly-degree 63 '^1 +gate .* 63 +9$'
-check 'the margin is an option' chosen --poly-margin 3 --poly-batches 2 \
+check '--poly-factors sets the number of factors' chosen --poly-factors 9 '^0 +inverse .* 9 +15$'
+check '--poly-steps sets the number of steps' chosen --poly-steps 5 '^1 +norm 2 .* 5 +13$'
+check '--poly-degree sets the degree' chosen --poly-degree 63 '^1 +gate .* 63 +9$'
+check '--poly-margin sets the margin' chosen --poly-margin 3 --poly-batches 2 \
     '^intervals: the inputs of 2 other micro-batches, widened by a factor of 3$'
 few() {
     local a b
@@ -95,7 +95,7 @@ check 'an unknown inference is refused' refuses 'exact' probe --no-record --infe
 check 'a margin below 1 is refused' refuses 'poly-margin' probe --no-record --poly-margin 0.5
 check 'a degree beyond the limit is refused' refuses 'poly-degree' probe --no-record --poly-degree 128
 
-# A model that has diverged is still evaluated, without a crash.
+# Tests that the evaluation of a diverged model completes.
 lost() {
     local code=0
     "$train" "${data[@]}" "${model[@]}" --arch 'PSM(4,plain)' --lr 1e30 --clip 0 --steps 12 --eval-every 4 \

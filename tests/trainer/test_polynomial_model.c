@@ -1,5 +1,5 @@
-/* Tests --inference polynomial: results are close to the exact model with good
- * polynomials, inputs outside the intervals are counted and not clipped, and
+/* Tests --inference polynomial: good polynomials give results close to the
+ * exact model, inputs outside the intervals are counted but not clipped, and
  * models without a polynomial form are refused. */
 #include "hooks/trainer/model/measure.h"
 #include "tests/support/reference_ops.h"
@@ -21,7 +21,8 @@ static es_model_config polynomial(const char *arch)
     return config;
 }
 
-/* Chooses the polynomials from the micro-batch itself. */
+/* Observes the model's own micro-batch and chooses the polynomials from its
+ * inputs. */
 static bool choose(es_small_model *s)
 {
     es_model_set_polynomials(s->model, ES_POLYNOMIAL_OBSERVE);
@@ -95,8 +96,8 @@ TEST(observing_changes_no_bit)
     es_small_forward(&s);
     copy_logits(found, &s);
     assert_memory_equal(exact, found, sizeof exact);
-    /* Numbers of inputs: rows of attention, inner values of the FFN, rows of
-     * the norms. */
+    /* The number of inputs is the number of attention rows, of inner values of
+     * the FFN, or of rows of a norm. */
     const es_findings *all = es_model_findings(s.model);
     assert_int_equal(all[es_site_number(1, ES_SITE_ATTN)].n, B * H * T);
     assert_int_equal(all[es_site_number(1, ES_SITE_ACT)].n, N * 2 * D);
@@ -153,7 +154,7 @@ TEST(inputs_outside_the_interval_are_counted_and_diverge)
                    ES_DETAIL_APPROX_ERROR_ATTN, 100);
 }
 
-/* The last norm counts for the last layer. */
+/* The findings of the last norm belong to the last layer. */
 TEST(passes_are_added_up_by_layer)
 {
     const es_model_config config = polynomial("PSM(2,0.1,plain)+LN+GS");
@@ -197,7 +198,8 @@ TEST(nan_and_infinity_count_as_outside_and_give_nan_errors)
         const float *error = detail_of(m, ES_DETAIL_APPROX_ERROR_ACT);
         assert_true(isfinite(error[0]));
         assert_true(isnan(error[1]) && !es_is_missing(error[1]));
-        /* The last norm reads the output of the FFN. */
+        /* the last norm reads the output of the FFN, so its inputs are outside,
+         * too */
         count = detail_of(m, ES_DETAIL_CLIPPED_NORM);
         assert_true(count[0] == 0 && count[1] == N);
         assert_true(isnan(s.losses.ce));
@@ -328,7 +330,7 @@ static void expect_refused(const es_model_config *config, const es_ops *ops,
     assert_null(model);
     if (!strstr(es_message(), why) ||
         !strstr(es_message(), "--inference polynomial"))
-        fail_msg("'%s' does not name %s", es_message(), why);
+        fail_msg("message '%s' does not contain '%s'", es_message(), why);
 }
 
 TEST(models_without_a_polynomial_form_are_refused_by_name)

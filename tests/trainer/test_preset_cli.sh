@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests --preset on the command line: the list, the printed configuration, errors, and
-# the training of some presets.
+# Tests --preset on the command line: the list of presets, the printed configuration,
+# errors, and training with some presets.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -32,14 +32,14 @@ again() { dry --config "$dir/printed" | diff - "$dir/printed"; }
 check '--config reads a printed configuration back' again
 dry --preset gpt2-l12-t128-sm-ln-g-tiny --lr 0.5 >"$dir/printed"
 file_has 'an option overrides a preset' "$dir/printed" '^lr = 0\.5$' '^d-model = 48$'
-check 'data that are not named are not checked, which is said' \
+check 'a dry run without data reports that it has not checked them' \
     grep -qx 'entropy-train: not checked: data and run file: --data and --out are not given' "$dir/messages"
 
 # --- errors
 exits 'an unknown preset: the most similar one is suggested' 2 \
     "^entropy-train: --preset 'gpt2-l12-t128-smlng': .* did you mean gpt2-l12-t128-sm-ln-g\?$" \
     "$train" --preset gpt2-l12-t128-smlng
-exits 'a preset unlike any other: the list is suggested' 2 "'papers': no such preset: --preset list prints them$" \
+exits 'a name unlike any preset: the list is suggested' 2 "'papers': no such preset: --preset list prints them$" \
     "$train" --preset papers
 echo 'preset = papers' >"$dir/wrong.conf"
 exits 'an unknown preset in a configuration: its line is named' 2 "wrong.conf:1: preset 'papers': no such preset" \

@@ -17,7 +17,8 @@ static es_status parse(es_settings *out, char **words)
 
 static int set_up(void **state)
 {
-    /* Without a CUDA library, the result is the same on every machine. */
+    /* Set an absent CUDA library, so that the result is the same on every
+     * machine. */
     setenv("ENTROPY_TRAIN_CUDA", "/nonexistent.so", 1);
     return es_scratch_open(state);
 }
@@ -57,8 +58,8 @@ TEST(every_preset_passes_a_dry_run_and_reads_back)
     assert_int_equal(n, 174);
 }
 
-/* Without this check, a size that matches no line of options would silently get
- * the defaults. */
+/* If a preset's size matched no line of options, the preset would silently have
+ * the default model; check that it has the published one. */
 TEST(the_model_matches_the_name_of_the_preset)
 {
     for (es_preset preset = {.is_tiny = false}; es_preset_next(&preset);) {
@@ -89,7 +90,7 @@ TEST(preset_names_are_unique)
             assert_string_not_equal(a.name, b.name);
 }
 
-/* Compares single presets with the published values. */
+/* Compares options of some presets with the published values. */
 TEST(the_options_of_a_line_are_the_last_ones)
 {
     es_settings s;
@@ -107,7 +108,7 @@ TEST(the_options_of_a_line_are_the_last_ones)
     assert_int_equal(s.model.final_norm, ES_FINAL_ON);
 }
 
-/* The position of --preset on the command line does not matter. */
+/* Options override a preset wherever --preset is on the command line. */
 TEST(a_preset_is_overridden_by_a_configuration_and_by_options)
 {
     static char preset[] = "--preset=pythia-l6-t128-sm-ln-g-tiny";

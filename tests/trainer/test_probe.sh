@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests probes of an existing model and further training from it: a probe gives
-# the same results as the evaluation in training.
+# Tests probes of an existing model, which must give the same results as the
+# evaluation in training, and further training from the model's weights.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -27,7 +27,7 @@ for series in loss ce ereg entropy entropy_min entropy_max nonfinite_rows \
         [ -n "$(export_of "$dir/run.db" $series)" ] &&
             [ "$(export_of "$dir/run.db" $series)" = "$(export_of "$dir/probe.db" $series)" ]
     }
-    check "$series is what the training's evaluation saw, bit for bit" same
+    check "$series of a probe has the same bits as in the evaluation in training" same
 done
 theta() {
     [ "$(export_of "$dir/probe.db" theta | wc -l)" = 6 ] &&
@@ -58,7 +58,7 @@ output 'a probe prints each layer' '^1 +[0-9.]+ +[0-9.e-]+ +[0-9.]+ +[0-9.]+ +[0
 output 'a probe prints the ceiling' 'ceiling at T=16 is 1\.9170' probe --no-record
 output 'a probe prints the origin of the weights and their steps' 'EReg\(SM\(t\)\+LN\+G\) of entropy-train, L=2 H=3 .*after 12 steps' \
     probe --no-record
-output 'one micro-batch has no spread' '^loss \(cross-entropy\) [0-9.]+, perplexity' \
+output 'with one micro-batch no standard deviation is printed' '^loss \(cross-entropy\) [0-9.]+, perplexity' \
     probe --no-record --batches 1
 quiet() { [ -z "$(probe --no-record -q 2>&1)" ]; }
 check '--quiet prints nothing' quiet
@@ -83,7 +83,8 @@ emulated() { # a probe emulates half precision as the training did
 }
 check 'a probe emulates fp16 like training' emulated
 
-# --- spread: for two micro-batches it is sqrt(2) times the distance of one
+# --- standard deviation, which for two micro-batches is sqrt(2) times the
+# --- distance of one value from the mean
 probe -q -o "$dir/one.db" --batches 1
 probe -q -o "$dir/two.db" --batches 2
 spread() {
@@ -98,14 +99,14 @@ check 'ce_std is recorded' [ "$(export_of "$dir/two.db" ce_std | wc -l)" = 1 ]
 check 'one micro-batch has no entropy_std' [ -z "$(export_of "$dir/one.db" entropy_std 2>/dev/null)" ]
 loss() { probe --no-record "$@" 2>/dev/null | grep ^loss; }
 differs() { [ -n "$1" ] && [ -n "$2" ] && [ "$1" != "$2" ]; }
-check '--random draws other places' differs "$(loss)" "$(loss --random --seed 3)"
-check '--random draws by the seed' differs "$(loss --random --seed 4)" "$(loss --random --seed 3)"
-check '--random with the same seed draws the same places' [ "$(loss --random --seed 3)" = "$(loss --random --seed 3)" ]
+check '--random uses other parts of the data' differs "$(loss)" "$(loss --random --seed 3)"
+check '--random depends on the seed' differs "$(loss --random --seed 4)" "$(loss --random --seed 3)"
+check '--random with the same seed uses the same parts of the data' [ "$(loss --random --seed 3)" = "$(loss --random --seed 3)" ]
 repeats() {
     probe --no-record --batches 3000 2>"$dir/messages" >/dev/null
     grep -q 'warning: .*read more than once' "$dir/messages"
 }
-check 'data that are read twice are a warning' repeats
+check 'data that are read twice cause a warning' repeats
 output '--ctx shortens the context' 'micro-batches of 4 x 7$' probe --no-record --ctx 7
 
 # --- a stop
@@ -113,7 +114,7 @@ output '--ctx shortens the context' 'micro-batches of 4 x 7$' probe --no-record 
     >"$dir/printed" 2>/dev/null &
 pid=$!
 await 'the probe has a file' test -e "$dir/stopped.db"
-await 'the probe is at work' has_used 50 $pid # it has finished a batch long before
+await 'the probe has recorded a micro-batch' has_used 50 $pid # it has finished a batch long before
 kill -INT $pid
 wait $pid
 code=$?
@@ -168,9 +169,9 @@ bad 'no output' 2 'no output' "$saved" "${data[@]}"
 bad 'no such file' 3 'absent: ' "$dir/absent" "${data[@]}" --no-record
 bad 'not a file of weights' 3 'x.tok' "$dir/x.tok" "${data[@]}" --no-record
 head -c 2000 "$saved" >"$dir/cut.safetensors"
-bad 'cut short' 3 'cut.safetensors' "$dir/cut.safetensors" "${data[@]}" --no-record
+bad 'a truncated file of weights' 3 'cut.safetensors' "$dir/cut.safetensors" "${data[@]}" --no-record
 sed 's/h\.1\.ln_2\.bias/h.1.ln_2.boas/' "$plain" >"$dir/renamed.safetensors"
-bad 'damaged' 3 'renamed.safetensors' "$dir/renamed.safetensors" "${data[@]}" --no-record
+bad 'a damaged file of weights' 3 'renamed.safetensors' "$dir/renamed.safetensors" "${data[@]}" --no-record
 seq 0 99 | "$BUILD/entropy-corpus" -q --ids - --vocab 100 -o "$dir/ids.tok"
 bad 'tokens of another vocabulary' 2 'the vocabulary has 100 tokens, but the vocabulary of the weights .* has 256' \
     "$saved" --data "$dir/ids.tok" --no-record
@@ -178,6 +179,6 @@ seq 0 40 | "$BUILD/entropy-corpus" -q --ids - --vocab 256 -o "$dir/few.tok"
 bad 'too few held-out tokens' 2 'held-out tokens are too few' \
     "$saved" --data "$dir/few.tok" --no-record
 bad 'an output that cannot be written' 3 'absent' "$saved" "${data[@]}" -o "$dir/absent/run.db"
-bad 'heads that are not its own' 2 '--n-head 3, not 4' "$saved" "${data[@]}" --no-record --n-head 4
+bad 'a number of heads that differs from the weights' 2 '--n-head 3, not 4' "$saved" "${data[@]}" --no-record --n-head 4
 bad 'an option of training' 2 '--lr' "$saved" "${data[@]}" --no-record --lr 1
 finish

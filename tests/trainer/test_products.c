@@ -1,5 +1,5 @@
-/* Compares the matrix products of every library with sums in double, for shapes
- * that do not suit the kernels. */
+/* Compares the matrix products of every library with sums in double, including
+ * shapes that do not fit the blocks of the kernels. */
 #include "hooks/trainer/cpu/products.h"
 #include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* Returns the available libraries, NULL-terminated. */
+/* Returns the available libraries as a NULL-terminated list. */
 static const es_products *const *libraries(void)
 {
     static const es_products *out[] = {&es_products_openblas, NULL, NULL};
@@ -20,17 +20,19 @@ static const es_products *const *libraries(void)
     for (const es_products *const *products = libraries(); *products;          \
          products++)
 
-/* Number of additional elements between rows, if is_padded. */
+/* Numbers of additional elements at the end of each row of A, B and C if
+ * is_padded. */
 enum { PAD_A = 3, PAD_B = 1, PAD_C = 2 };
 static int is_padded;
 
-/* A product with its operands, both as floats and as the same values in the
- * types that the call expects. */
+/* A product with its operands, which are stored as floats and, with the same
+ * values, in the element types that the call expects. */
 typedef struct problem {
     es_product shape;
-    float *a, *b, *c, *bias, *residual; /* residual in the layout of c */
+    /* operands and result; the residual has the layout of c */
+    float *a, *b, *c, *bias, *residual;
     void *given_a, *given_b, *given_c, *given_residual;
-    double *want; /* (m,n) sums in double */
+    double *want; /* (m,n) expected result, computed in double */
 } problem;
 
 static size_t rows_of(const es_product *p, bool of_a)
@@ -39,8 +41,8 @@ static size_t rows_of(const es_product *p, bool of_a)
                          : (p->b_transposed ? p->n : p->k));
 }
 
-/* Returns the elements of x (n) converted to `type`, and rounds x to the same
- * values. */
+/* Rounds x (n) to values that `type` represents, and returns a copy of the
+ * values with this type. */
 static void *in_type(float *x, size_t n, es_number_type type)
 {
     es_bfloat *out = (void *)array(n, 0);
@@ -107,7 +109,7 @@ static void expect(const char *what, const problem *x)
             if (j < p->n)
                 got[i * p->n + j] = value;
             else if (value != x->c[place])
-                fail_msg("%s: wrote beside row %d of C", what, i);
+                fail_msg("%s: wrote past the end of row %d of C", what, i);
         }
     snprintf(text, sizeof text, "%s %dx%dx%d%s%s %s to %s", what, p->m, p->n,
              p->k, p->a_transposed ? " A^T" : "", p->b_transposed ? " B^T" : "",
@@ -191,7 +193,8 @@ TEST(products_match_sums_in_double)
                                        .b_transposed = transposed & 2});
 }
 
-/* Covers narrow and wide products, which use different libraries. */
+/* These shapes include narrow and wide products, for which different libraries
+ * are used. */
 TEST(products_by_shape_match_sums_in_double)
 {
     if (es_products_by_shape.open() != ES_OK)
@@ -205,7 +208,7 @@ TEST(products_by_shape_match_sums_in_double)
                                                       .out = types[type].out});
 }
 
-/* Returns the product x as computed by a library, (m,n), contiguous. */
+/* Returns the product of x as a library computes it, (m,n) without padding. */
 static float *bits_by(const es_products *products, const problem *x)
 {
     const size_t n = (size_t)(x->shape.m * x->shape.n);
@@ -213,7 +216,8 @@ static float *bits_by(const es_products *products, const problem *x)
     return memcpy(array(n, 0), x->given_c, n * sizeof(float));
 }
 
-/* Sizes m, n, k for which the two libraries add in different orders. */
+/* The sizes m, n, k are chosen so that the two libraries add in different
+ * orders, so that the bits show which library was used. */
 TEST(float32_products_are_made_by_the_library_of_their_shape)
 {
     static const struct {
@@ -240,7 +244,8 @@ TEST(float32_products_are_made_by_the_library_of_their_shape)
         const size_t bytes = (size_t)(rows[i].m * rows[i].n) * sizeof(float);
         const float *got = bits_by(&es_products_by_shape, &x);
         if (memcmp(got, bits_by(rows[i].want, &x), bytes) != 0)
-            fail_msg("row %zu is not made by %s", i, rows[i].want->name);
+            fail_msg("the product in row %zu is not computed by %s", i,
+                     rows[i].want->name);
         n_different += memcmp(bits_by(&es_products_openblas, &x),
                               bits_by(&es_products_onednn, &x), bytes) != 0;
         es_test_release();
@@ -248,8 +253,8 @@ TEST(float32_products_are_made_by_the_library_of_their_shape)
     assert_true(n_different > 0);
 }
 
-/* A^T times the first columns of the identity matrix is the beginning of
- * A^T. */
+/* The product of A^T and the first columns of the identity matrix must be the
+ * first columns of A^T. */
 TEST(a_long_transposed_matrix_is_multiplied_in_all_its_parts)
 {
     const int m = 101, n = 520, k = 16384;
@@ -282,7 +287,7 @@ TEST(a_long_transposed_matrix_is_multiplied_in_all_its_parts)
     es_test_release();
 }
 
-/* A NaN and an infinity in A only reach the corresponding rows of C. */
+/* A NaN or an infinity in a row of A affects only the same row of C. */
 TEST(nan_and_infinity_stay_in_their_rows)
 {
     EACH_LIBRARY(products)

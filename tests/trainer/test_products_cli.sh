@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Tests entropy-train --products: the choice of the library, and the messages if it is
-# not installed.
+# Tests entropy-train --products: which library computes matrix products, and the
+# messages if the library is not installed.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
 write_source "$dir/src"
 "$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
 
-train_by() { # LIBRARY-FILE CHOICE [OPTION...]: of a small model; "": as installed
+train_by() { # LIBRARY-FILE CHOICE [OPTION...]: LIBRARY-FILE "" is the installed library
     local library=$1 choice=$2
     shift 2
     ENTROPY_TRAIN_ONEDNN=$library "$train" --n-layer 2 --n-head 3 --d-model 12 --ctx 16 \
@@ -32,7 +32,7 @@ quiet() { [ -z "$(train_by /none auto --no-record --quiet 2>&1)" ]; }
 check 'auto without oneDNN prints no warning' quiet
 train_by '' openblas --no-record >"$dir/openblas" 2>/dev/null
 train_by /none auto --no-record >"$dir/without" 2>/dev/null
-check 'auto without oneDNN is openblas' \
+check 'auto without oneDNN uses openblas' \
     [ "$(losses "$dir/openblas")" = "$(losses "$dir/without")" ]
 
 if ! train_by '' onednn -o "$dir/onednn.db" --checkpoint "$dir/kept" >"$dir/result" 2>"$dir/messages"; then
@@ -46,30 +46,30 @@ output 'the run names oneDNN' '"products":"oneDNN 2[0-9.]+ [a-z0-9_]+"' \
 resume_by() { # CHOICE STEPS
     "$train" --resume "$dir/kept" --steps "$2" --no-record --products "$1" 2>&1
 }
-output 'another choice goes on and is said' \
+output 'a run resumed with another library is warned about' \
     'warning: resuming with --products openblas instead of onednn: the bits differ' \
     resume_by openblas 7
 silent() { resume_by openblas 9 >"$dir/result" && ! grep -q 'resuming with' "$dir/result"; }
-check 'the same choice is not reported' silent
+check 'a run resumed with the same library is not warned about' silent
 resume_by onednn 11 >"$dir/result"
-check 'the last choice is what the next is compared with' \
+check 'a resumed run is compared with the library of the run before it' \
     grep -q 'resuming with --products onednn instead of openblas' "$dir/result"
-exits 'a checkpoint made by what is not there is refused with the remedy' 3 \
+exits 'a checkpoint whose library is missing is refused with the remedy' 3 \
     'install libdnnl2, or use --products openblas' \
     env ENTROPY_TRAIN_ONEDNN=/none "$train" --resume "$dir/kept" --steps 13 --no-record
 if grep -q avx512vl /proc/cpuinfo; then
     held_back() {
         ONEDNN_MAX_CPU_ISA=AVX2 train_by '' onednn --no-record 2>&1
     }
-    output 'kernels for less than the processor has are a warning' \
+    output 'kernels below the processor cause a warning' \
         'warning: oneDNN uses its kernels for avx2 .*unset ONEDNN_MAX_CPU_ISA \(AVX2\)' \
         held_back
-    output 'auto does not use such kernels' '^products: OpenBLAS [0-9.]+ [A-Za-z0-9]+$' \
+    output 'auto does not use kernels below the processor' '^products: OpenBLAS [0-9.]+ [A-Za-z0-9]+$' \
         env ONEDNN_MAX_CPU_ISA=AVX2 "$train" --version
     output 'auto uses both libraries' '^products: OpenBLAS [^,]+, oneDNN 2[0-9.]+ avx512[a-z0-9_]+$' \
         "$train" --version
 else
-    skip 'kernels below the processor give a warning' 'this one has no AVX-512'
+    skip 'kernels below the processor cause a warning' 'this one has no AVX-512'
 fi
 n_threads() { # CHOICE: number of threads of a process that trains with two
     train_by '' "$1" --threads 2 --steps 100000 --no-record --log-every 1 \

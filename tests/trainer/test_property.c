@@ -1,17 +1,15 @@
-/* Compares the trainer with the double model for random architectures, and
- * gradients with central differences.
- *
- *   ES_PROPERTY_SEED   seed of the first draw; later draws use the following
- *                      numbers (default 1)
- *   ES_PROPERTY_COUNT  number of draws (default 40) */
+/* Compares the trainer with the double-precision reference model for random
+ * architectures. Gradients are compared with central differences.
+ * ES_PROPERTY_SEED seed of the first draw; later draws use the following
+ * numbers (default 1) ES_PROPERTY_COUNT number of draws (default 40) */
 #include "tests/support/random_models.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/test.h"
 
 /* Tolerances of a float32 implementation, from the README of the reference
- * cases. For gradients the absolute tolerance is a fraction of the norm of the
- * whole gradient: alpha's gradient may be the remainder of a thousand terms
- * that cancel. */
+ * cases. For gradients the absolute tolerance is a fraction (of_whole) of the
+ * norm of the whole gradient, because for example alpha's gradient may be the
+ * small sum of a thousand terms that cancel. */
 static const double relative = 1e-4, absolute = 1e-6, of_whole = 5e-6;
 
 typedef struct draw {
@@ -21,7 +19,7 @@ typedef struct draw {
     es_ref_result *want;
     es_model *model;
     double norm;    /* norm of the whole gradient */
-    uint64_t state; /* state of the random numbers that the check draws */
+    uint64_t state; /* state of the random number generator of the check */
 } draw;
 
 static unsigned long long first_seed = 1;
@@ -89,7 +87,8 @@ static void set_parameters(draw *d)
             values[j] = (float)ref->values[i][j];
         es_assert_ok(es_model_set(d->model, i, values, ref->sizes[i]));
     }
-    /* This also checks that the names and sizes of both models are the same. */
+    /* Copying the model also checks that both models have the same names and
+     * sizes. */
     es_ref_model_free(es_ref_model_copy(d->model));
 }
 
@@ -117,7 +116,8 @@ static void check_outputs(draw *d)
     }
 }
 
-/* Compares SNorm's u and v after the step's power iteration. */
+/* Compares SNorm's u and v with the reference after the step's power
+ * iteration. */
 static void check_state(draw *d)
 {
     const es_ref_model *ref = d->it.model;
@@ -132,8 +132,8 @@ static void check_state(draw *d)
 
 /* --- gradients ------------------------------------------------------------ */
 
-/* Compares the derivative along a random direction, to which every entry
- * contributes. */
+/* Compares the derivative of the loss along a random direction, to which every
+ * element of the array contributes. */
 static void check_direction(draw *d, size_t index, const float *got)
 {
     const es_ref_model *ref = d->it.model;
@@ -145,15 +145,16 @@ static void check_direction(draw *d, size_t index, const float *got)
         const bool frozen = es_ref_model_is_frozen(ref, index, i);
         const double sign = es_test_random(&d->state) < 0 ? -1 : 1;
         if (frozen && got[i] != 0)
-            refuse(d, "gradient of what does not train", (double)got[i], 0);
+            refuse(d, "gradient of an element that is not trained",
+                   (double)got[i], 0);
         at[i] = &ref->values[index][i];
         direction[i] = frozen ? 0 : sign;
         along += direction[i] * (double)got[i];
     }
     const double want = es_ref_model_difference(
         ref, d->want, d->it.tokens, d->it.targets, at, direction, n);
-    /* Rounding errors are independent of the random signs, so the limit is four
-     * standard deviations. */
+    /* The rounding errors do not depend on the random signs, so the limit is
+     * four standard deviations of their sum. */
     const double limit =
         4 * (relative * norm_of(got, n) +
              (absolute + of_whole * d->norm) * sqrt((double)n));
@@ -162,7 +163,7 @@ static void check_direction(draw *d, size_t index, const float *got)
     free(at);
 }
 
-/* Compares at most eight single entries. */
+/* Compares the gradient of at most eight single elements of the array. */
 static void check_entries(draw *d, size_t index, const float *got)
 {
     const es_ref_model *ref = d->it.model;
@@ -193,8 +194,8 @@ static void check_gradients(draw *d)
     const es_ref_model *ref = d->it.model;
     es_losses again;
     es_model_zero_gradients(d->model);
-    /* The gradient is computed in two parts, which add up; the second pass has
-     * no power iteration. */
+    /* Compute the gradient in two parts, which add up. The second forward pass
+     * runs no power iteration. */
     if (es_model_backward(d->model, 0.25) != ES_OK ||
         es_model_forward(d->model, &again, d->it.tokens, d->it.targets, false,
                          false) != ES_OK ||

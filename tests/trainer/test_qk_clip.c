@@ -1,5 +1,5 @@
-/* Tests QK-Clip: which heads are scaled, by how much, and that nothing else is
- * changed. */
+/* Tests QK-Clip: which heads are scaled and by which factor, and that the step
+ * changes nothing else. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/model/parameter_series.h"
 #include "tests/support/arrays.h"
@@ -35,7 +35,8 @@ VARIANT_TEST(only_q_and_k_of_a_head_are_scaled)
     enum { ROWS = 7 };
     const float factors[H] = {0.5f, 1, 0.25f};
     float *x = array(ROWS * 3 * D, 1), *want = copy(x, ROWS * 3 * D);
-    x[D / H] = want[D / H] = NAN; /* in head 1, whose bits must stay the same */
+    x[D / H] = want[D / H] = NAN; /* in head 1, whose factor is 1, so that its
+                                     bits must stay the same */
     for (int i = 0; i < ROWS * 3 * D; i++)
         if (i % (3 * D) < 2 * D)
             want[i] *= factors[i % D / (D / H)];
@@ -44,8 +45,8 @@ VARIANT_TEST(only_q_and_k_of_a_head_are_scaled)
     assert_memory_equal(x, want, ROWS * 3 * D * sizeof *x);
 }
 
-/* Compares the largest logit of each head, as found by attention, with the
- * largest logit of its rows. */
+/* Compares the largest logit of each head, as returned by largest_logits, with
+ * the maximum of the rows' largest logits. n_nan heads must be NaN. */
 static void check_largest(const es_attention *of, float *qkv, int n_nan)
 {
     enum { ROWS = B * H * 33 };
@@ -75,7 +76,7 @@ static void check_largest(const es_attention *of, float *qkv, int n_nan)
         else
             assert_true(fabsf(got[h] - want) <= 1e-6f * fabsf(want));
     }
-    /* A NaN remains. */
+    /* A NaN in `out` remains. */
     got[1] = NAN;
     es_cpu_ops.largest_logits(the_cpu, mem(got), mem(saved), of);
     assert_true(isnan(got[1]));
@@ -94,7 +95,7 @@ VARIANT_TEST(attention_leaves_the_largest_logit_of_each_head)
                            .log_t = i % 2 ? mem(log_t) : NULL};
         float *qkv = array(B * n_ctx * 3 * d, 2);
         check_largest(&of, qkv, 0);
-        /* Only the last query of the first sequence is NaN. */
+        /* make only the last query of the first sequence NaN */
         qkv[(n_ctx - 1) * 3 * d] = NAN;
         check_largest(&of, qkv, 1);
         qkv[(n_ctx - 1) * 3 * d] = INFINITY;
@@ -109,22 +110,22 @@ static void factors_of(float out[N_HEADS], const es_small_model *s)
     es_parameter_series_read(out, s->model, ES_PARAMETER_QK_CLIP);
 }
 
-/* Reads the largest logits of the measured pass. */
+/* Reads the largest logit of each head in the last measured pass. */
 static void logits_of(double out[N_HEADS], const es_small_model *s)
 {
     es_model_heads(out, s->model, ES_HEAD_MAX_LOGIT);
 }
 
-/* Returns the factor for column c of c_attn: the factor of its head, or 1 for
- * v. */
+/* Returns the factor by which column c of c_attn is scaled: the factor of the
+ * column's head, or 1 for a column of v. */
 static float of_column(const float *factors, int layer, size_t c)
 {
     return c < 2 * D ? factors[layer * H + (int)(c % D) / (D / H)] : 1;
 }
 
-/* Takes a step with `arch`, and with the same model without clip: only the
- * columns of q and k in `scaled` may differ. Returns the number of heads that
- * were scaled. */
+/* Takes a step with `arch`, and a step with the same model without clip
+ * (`plain`). Only the columns of q and k in the array `scaled` may differ.
+ * Returns the number of heads that were scaled. */
 static int check_step(const char *arch, const char *plain, double tau,
                       const char *scaled)
 {
@@ -163,7 +164,8 @@ static int check_step(const char *arch, const char *plain, double tau,
 TEST(heads_above_tau_are_scaled_and_nothing_else)
 {
     const char *const weight = "c_attn.weight", *const g = "c_attn.g";
-    /* The largest logits of the heads are between 1.6 and 59. */
+    /* The largest logits of the heads are between 1.6 and 59, so tau = 2 scales
+     * some heads. */
     const int n = check_step("SM(clip 2)", "SM", 2, weight);
     assert_true(n > 0 && n < N_HEADS);
     assert_int_equal(check_step("SM(clip 1e-3)", "SM", 1e-3, weight), N_HEADS);
@@ -178,8 +180,8 @@ TEST(heads_above_tau_are_scaled_and_nothing_else)
                            0.3, weight) > 0);
 }
 
-/* Expects that after a step of rate 0, the same inputs give the first layer's
- * heads logits of at most tau. */
+/* Takes a step of rate 0 and repeats the pass. With the same inputs, the logits
+ * of the first layer's heads must be at most tau. */
 static void check_after(const char *arch, es_family family, double tau)
 {
     es_model_config config = es_small_config(arch);
@@ -218,7 +220,8 @@ static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
     return ES_OK;
 }
 
-/* Takes a step of n micro-batches from `first` on, at rate 0. */
+/* Takes a step of n micro-batches with learning rate 0, starting with
+ * micro-batch `first`. */
 static void step_of(float factors[N_HEADS], es_small_model *s, int n, int first)
 {
     es_train_config train;
@@ -229,8 +232,8 @@ static void step_of(float factors[N_HEADS], es_small_model *s, int n, int first)
     factors_of(factors, s);
 }
 
-/* Tests a step that is one sequence, and a step of separate passes; neither is
- * measured. */
+/* Tests a step that runs as one sequence and a step that runs as separate
+ * passes, both without measuring. */
 TEST(the_largest_logit_covers_all_micro_batches)
 {
     const int counts[] = {3, ES_MAX_UNROLLED + 1};
@@ -253,8 +256,8 @@ TEST(the_largest_logit_covers_all_micro_batches)
         step_of(got, &s, counts[k], 0);
         assert_memory_equal(got, want, sizeof want);
         assert_true(n_from_later > 0);
-        /* The next step starts with new maxima: logits are tau in the first
-         * layer. */
+        /* The next step computes the largest logits anew. In the first layer
+         * they equal tau, so no head is scaled again. */
         step_of(got, &s, counts[k], 0);
         for (int h = 0; h < H; h++)
             assert_true(fabsf(got[h] - 1) <= 1e-5f);
@@ -263,7 +266,8 @@ TEST(the_largest_logit_covers_all_micro_batches)
 
 /* --- values that are not finite ------------------------------------------ */
 
-/* q of one head of the first layer contains a NaN. */
+/* A NaN in q of one head of the first layer must not prevent the scaling of
+ * other heads. */
 TEST(a_head_with_a_nan_keeps_its_weights)
 {
     AUTO_BY(es_small_close)
@@ -291,7 +295,8 @@ TEST(a_skipped_step_scales_nothing)
     es_outcome outcome;
     es_train_config_default(&train);
     es_assert_ok(es_model_get(s.model, bias, x, D));
-    /* comes after all attention, so every logit is finite */
+    /* an infinity after the last attention, so that all logits are finite but
+     * the step is skipped */
     x[D - 1] = INFINITY;
     es_assert_ok(es_model_set(s.model, bias, x, D));
     es_assert_ok(es_model_get(s.model, weight, before, D * 3 * D));
@@ -311,7 +316,8 @@ TEST(a_skipped_step_scales_nothing)
 
 /* --- precision and threads ------------------------------------------------ */
 
-/* Computes the factors of QK-Clip in a step of rate 0 on a back-end. */
+/* Computes the factors of QK-Clip in a step with learning rate 0 on the given
+ * back-end. */
 static void factors_on(float out[N_HEADS], const es_ops *ops, int n_threads,
                        bool emulates)
 {

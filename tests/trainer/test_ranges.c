@@ -1,6 +1,7 @@
-/* Tests range losses and ranges: the largest |input| and its gradient, in
- * single operations and in whole models, and which settings are refused.
- * test_gradients.c compares gradients of whole models with differences. */
+/* Tests range losses: the largest |input| and its gradient, in single
+ * operations and in whole models, and which settings are refused.
+ * test_gradients.c compares gradients of whole models with finite
+ * differences. */
 #include "analyzer/base/value.h"
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/model/measure.h"
@@ -26,12 +27,12 @@ VARIANT_TEST(the_first_of_the_largest_is_found)
     const size_t sizes[] = {1, 7, 8192, 8193, 100000, 2200000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const size_t n = sizes[i], at = n / 2, later = n - 1;
-        float *x = array((int)n, 1); /* all values are within 1 */
+        float *x = array((int)n, 1); /* all values are in [-1, 1) */
         x[at] = -3;
         x[later] = 3;
         es_peak peak = find(x, n);
-        const float sign = at == later ? 1 : -1; /* if n is 1, the later value
-                                                    replaces the first */
+        /* if n is 1, x[later] has replaced x[at] */
+        const float sign = at == later ? 1 : -1;
         assert_true(peak.size == 3 && peak.sign == sign && peak.index == at);
         assert_true(peak.sum == 8 && peak.largest == 3);
         x[at] = -INFINITY;
@@ -62,7 +63,7 @@ VARIANT_TEST(one_number_is_pulled_by_its_sign)
     assert_true(dx[0] == 1 && dx[1] == -0.5f && dx[2] == 3);
 }
 
-/* Returns one score of a problem, computed by plain loops. */
+/* Computes one score of a problem with plain loops. */
 static double score(const attention_problem *p, int b, int h, int i, int j)
 {
     const int d = p->n_head * p->width;
@@ -142,10 +143,11 @@ static void check_scores(attention_problem *p, const es_cpu_kernels *kernels,
     es_test_release();
 }
 
-/* Covers heads in bundles and in tiles; masked scores do not count. */
+/* Covers heads that are processed in bundles and in tiles. Scores of keys that
+ * a query does not see must be ignored. */
 TEST(the_largest_visible_score_is_found_and_pulled)
 {
-    static const int shapes[][4] = {/* sizes B, T, H, width */
+    static const int shapes[][4] = {/* B, T, H, width */
                                     {1, 1, 1, 1},
                                     {2, 33, 3, 5},
                                     {3, 21, 5, 4},
@@ -161,7 +163,7 @@ TEST(the_largest_visible_score_is_found_and_pulled)
     }
 }
 
-/* Padding precedes, interrupts or follows the tokens; one sequence consists of
+/* The padding is before, between or after the tokens; one sequence consists of
  * padding only. */
 TEST(encoders_see_all_but_padding)
 {
@@ -208,7 +210,7 @@ static es_model_config ranged(const char *arch)
     return config;
 }
 
-/* The loss includes the ranges of all layers and of the last norm; ranges of
+/* The range loss adds the ranges of all layers and of the last norm. Ranges of
  * other kinds of inputs are not computed. */
 TEST(the_loss_adds_the_layers_ranges)
 {
@@ -224,8 +226,8 @@ TEST(the_loss_adds_the_layers_ranges)
     assert_true(fabs(s.losses.loss - s.losses.ce - want) <= 1e-6 * want);
 }
 
-/* Without a range loss, the core set does not compute ranges. The standard set
- * computes them without changing the loss. */
+/* Without a range loss, ranges are not part of the core set. The standard set
+ * includes them, and they do not change the loss. */
 TEST(ranges_come_with_their_loss_or_the_standard_series)
 {
     es_model_config config = es_small_config("PSM(4)+LN+G");
@@ -243,8 +245,8 @@ TEST(ranges_come_with_their_loss_or_the_standard_series)
     assert_true(more.losses.range == 0);
 }
 
-/* Over several passes, the range is the largest range, and the loss is the mean
- * of the losses. */
+/* Over several passes, the recorded range is the largest range of a pass, and
+ * the range loss is the mean of the passes' losses. */
 TEST(passes_are_combined)
 {
     es_model_config config = ranged("PSM(2)+LN+GS");
@@ -272,7 +274,7 @@ TEST(passes_are_combined)
 }
 
 /* A layer without an FFN has no input of an activation, so its range is
- * missing, which is neither 0 nor NaN. A NaN input gives NaN. */
+ * missing, which is neither 0 nor NaN. With a NaN input, the range is NaN. */
 TEST(nan_differs_from_missing)
 {
     es_model_config config = ranged("PSM(2)+LN+G[1]");
@@ -296,13 +298,14 @@ TEST(nan_differs_from_missing)
     assert_true(es_is_missing(act[0]));
     assert_true(isnan(act[1]) && !es_is_missing(act[1]));
     assert_true(isnan(s.losses.range));
-    es_small_forward(&s); /* the NaN remains after later passes */
+    /* further passes without a NaN do not change the NaN */
+    es_small_forward(&s);
     act = es_measure_detail(measure, ES_DETAIL_RANGE_NORM);
     assert_true(isnan(act[1]) && !es_is_missing(act[1]) && act[0] > 0);
 }
 
-/* Training PowerSoftmax with a large weight of the range loss makes its ranges
- * smaller. */
+/* Training with a large weight of PowerSoftmax's range loss reduces the range
+ * of its scores. */
 TEST(a_range_loss_makes_ranges_smaller)
 {
     double last[2];
@@ -342,9 +345,9 @@ static double loss_of(es_model *model)
     return losses.loss;
 }
 
-/* Along its gradient the loss changes by the gradient's norm; this is tested
- * for each array. Without an epsilon, it does not matter that c is a constant
- * in the backward pass. */
+/* Moves each array along its gradient, which must change the loss by the
+ * gradient's squared norm. PowerSoftmax has no epsilon here, so that the result
+ * does not depend on c, which is a constant in the backward pass. */
 TEST(range_losses_of_encoders_match_finite_differences)
 {
     const double step = 2e-3;
@@ -388,7 +391,8 @@ TEST(range_losses_of_encoders_match_finite_differences)
 
 /* --- bf16 ----------------------------------------------------------------- */
 
-/* In 16 bits the same model has a similar range, which is a bf16 number. */
+/* With bf16 activations, the ranges are close to those with fp32, and bf16
+ * represents them exactly. */
 TEST(ranges_of_bf16_are_near_those_of_fp32)
 {
     const es_model_config config = ranged("PSM(4)+LN+GS");

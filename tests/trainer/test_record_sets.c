@@ -1,5 +1,5 @@
-/* Tests which series `--record core`, standard and all write, at which steps,
- * and that measuring more changes no bit of a training run. */
+/* Tests which series --record core, standard and all write and in which steps,
+ * and that a training run has the same bits whichever series it records. */
 #include "analyzer/heads/details.h"
 #include "hooks/trainer/trainer.h"
 #include "tests/support/test.h"
@@ -57,7 +57,7 @@ static void check_set(const char *arch, es_series_set set)
         const bool evaluated = wanted && line->source <= ES_DETAIL_INPUTS;
         if (has(line->name, ES_PHASE_TRAIN) != wanted ||
             has(line->name, ES_PHASE_EVAL) != evaluated)
-            fail_msg("%s: %s should %sbe there", arch, line->name,
+            fail_msg("%s: series %s should %sexist", arch, line->name,
                      wanted ? "" : "not ");
     }
 }
@@ -71,7 +71,8 @@ TEST(each_set_includes_the_smaller_sets)
     check_set("SM+R+WNorm(QKVO,FFN)", ES_SERIES_ALL);
 }
 
-/* A range loss has this effect with the core set, too. */
+/* With a range loss, even the core set includes the range loss and all
+ * ranges. */
 TEST(a_range_loss_records_its_term_and_all_ranges)
 {
     training_seen seen = {0};

@@ -1,14 +1,13 @@
-/* Compares the double-precision reference model with the reference cases, so
- * that the model with which other tests compare the trainer is itself
- * verified. */
+/* Compares the double-precision reference model with the reference cases. Other
+ * tests compare the trainer with this model, so it must be verified itself. */
 #include "hooks/trainer/files/temperatures.h"
 #include "hooks/trainer/model/params.h"
 #include "hooks/trainer/verify.h"
 #include "tests/support/reference_case.h"
 #include "tests/support/test.h"
 
-/* Expects equal results in double. The files hold some arrays as float32, whose
- * rounding is the only permitted difference. */
+/* Expects that an array of the case equals the model's results in double. Some
+ * arrays are stored as float32, so they may differ by the rounding. */
 static void expect(const char *dir, const char *folder, const char *name,
                    const double *got, size_t n, double tolerance)
 {
@@ -23,8 +22,8 @@ static void expect(const char *dir, const char *folder, const char *name,
                  sqrt(norm));
 }
 
-/* Returns the entropy of weights that are not renormalised, as in the cases of
- * PowerSoftmax. */
+/* Returns an entropy computed from weights that are not normalised, as in the
+ * older cases of PowerSoftmax. */
 static double entropy_of(const es_ref_result *result,
                          const es_model_config *config, int row)
 {
@@ -74,7 +73,7 @@ static void expect_outputs(const char *dir, const es_ref_case *it,
                    it->model->values[i], it->model->sizes[i], 1e-7);
 }
 
-/* Compares about two dozen entries of each array. */
+/* Compares the gradient of about two dozen elements of each array. */
 static void expect_gradient(const char *dir, const es_ref_case *it,
                             es_ref_result *result, size_t index)
 {
@@ -85,7 +84,7 @@ static void expect_gradient(const char *dir, const es_ref_case *it,
     const bool is_log = es_temperatures_name(t, sizeof t, name);
     AUTO_FREE double *want =
         es_ref_case_array(dir, "grads", is_log ? t : name, n);
-    /* dL/dln t = t dL/dt */
+    /* a case has dL/dt, from which dL/dln t = t dL/dt */
     for (size_t i = 0; is_log && i < n; i++)
         want[i] *= exp(model->values[index][i]);
     double distance = 0, norm = 0, count = 0;
@@ -104,8 +103,9 @@ static void expect_gradients(const char *dir, const es_ref_case *it,
                              es_ref_result *result)
 {
     for (size_t i = 0; i < it->model->n_arrays; i++) {
-        /* Two cases are exactly on the kink of ReLU to test the derivative
-         * there; a difference would use both sides of the kink. */
+        /* In two cases an input of ReLU is exactly 0, which tests the
+         * derivative at this point. A central difference would be wrong
+         * there. */
         const bool on_kink = result->clearance <= 0 &&
                              strstr(it->model->names[i], "c_fc.weight");
         if (!es_ref_is_state(it->model->names[i]) && !on_kink)
@@ -125,8 +125,8 @@ static void check_case(const char *dir)
     es_ref_case_free(&it);
 }
 
-/* Cases from the reference, whose entropies follow the definition with its
- * 1e-9. The entropies of all other cases follow the trainer. */
+/* Cases in which the entropy has 1e-9 inside the logarithm. The other cases use
+ * the trainer's definition, without 1e-9. */
 static const char *const names[] = {"g01_sm_ln_g",
                                     "g02_sm_ln_gt",
                                     "g03_sm_ln_r",

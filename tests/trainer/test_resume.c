@@ -1,5 +1,5 @@
-/* Checks that a training run that is stopped and resumed equals a run without
- * interruption. */
+/* Checks that a training run that is stopped and resumed has the same results
+ * as a run without interruption. */
 #include "hooks/trainer/start.h"
 #include "tests/support/same_run.h"
 #include "tests/support/test.h"
@@ -34,8 +34,8 @@ static void remove_folder(const char *name)
     assert_int_equal(rmdir(path), 0);
 }
 
-/** Returns settings that record to NAME.db and write checkpoints to the folder
- *  NAME; both are new. */
+/** Returns settings that record to a new run file NAME.db and write checkpoints
+ *  to a new folder NAME. */
 static es_settings settings_of(const char *name)
 {
     es_settings s = training_small();
@@ -113,7 +113,7 @@ static const char *steps_in(const char *name)
 
 static es_reader *open_same(const char *path)
 {
-    /* The speed differs between runs. */
+    /* set the speeds to 0, because they differ between runs */
     es_sqlite(path, "UPDATE sample SET value = zeroblob(4) WHERE series_id IN "
                     "(SELECT series_id FROM series WHERE name = "
                     "'tokens_per_s')");
@@ -199,7 +199,7 @@ TEST(resuming_gives_the_same_bits)
     assert_resumes("SM(t,clip 0.02,gate)+LN+G", ES_FAMILY_GPT2, STOP);
     assert_resumes("SM(t)+RN+SwiGLU", ES_FAMILY_LLAMA, STOP);
     assert_resumes("SM+ScFuFFNi1", ES_FAMILY_SAS, STOP);
-    /* resumes with an evaluation */
+    /* this run resumes at a step with an evaluation */
     assert_resumes("SM+WNorm(FFN)+SNorm(QK)", ES_FAMILY_GPT2, 20);
 }
 
@@ -208,7 +208,7 @@ static bool has_onednn(void)
     return es_products_onednn.open() == ES_OK;
 }
 
-/* Without an explicit choice, the test above covers this. */
+/* The test above covers the library that is chosen by default. */
 TEST(resuming_gives_the_same_bits_with_each_library)
 {
     for (products = ES_PRODUCTS_OPENBLAS; products < ES_N_PRODUCTS; products++)
@@ -247,8 +247,8 @@ TEST(two_runs_record_the_same_bits)
                         checkpoint_file("two", STEPS));
 }
 
-/* Returns the only event of a kind; the recorder may have written alerts,
- * too. */
+/* Returns the only event of the given kind. Other events may exist, because the
+ * recorder may have written alerts. */
 static const es_event *the_event(const es_event *events, size_t n,
                                  const char *kind)
 {
@@ -295,12 +295,13 @@ TEST(a_later_record_is_replaced)
     es_settings whole = settings_of("whole"), part = settings_of("part");
     training_seen x = {0}, y = {0};
     training_run(&x, &whole);
-    /* Simulates a kill: the record is ahead of the last checkpoint. */
+    /* Simulate a kill after which the run file has later steps than the last
+     * checkpoint. */
     part.checkpoint_every = STOP;
     training_run(&y, &part);
     assert_string_equal(steps_in("part"), "17 31");
     assert_int_equal(unlink(checkpoint_file("part", STEPS)), 0);
-    y.n_evals = 2; /* evaluations in steps 0 and 10 */
+    y.n_evals = 2; /* keep only the evaluations in steps 0 and 10 */
     resume(&y, &part);
     assert_same_samples(whole.out, part.out);
     assert_memory_equal(x.loss, y.loss, sizeof x.loss);
@@ -406,7 +407,8 @@ TEST(a_failed_checkpoint_gives_a_warning)
     s.checkpoint_every = 10;
     s.keep = 0;
     training_seen with = {0}, without = {0};
-    /* A folder has the name that the checkpoint of step 20 needs. */
+    /* A folder already has the name that the checkpoint of step 20 would
+     * have. */
     const char *path = checkpoint_file("part", 20);
     assert_int_equal(mkdir(s.checkpoint, 0700), 0);
     assert_int_equal(mkdir(path, 0700), 0);
@@ -451,7 +453,8 @@ TEST(a_damaged_checkpoint_is_skipped_for_the_previous_one)
     assert_int_equal(n_warnings, 1);
     assert_int_equal(from->state.step, 30);
     assert_string_equal(from->file->path, checkpoint_file("part", 30));
-    /* The damaged file does not prevent the run and is replaced. */
+    /* the damaged checkpoint does not prevent the run from resuming, and is
+     * replaced */
     out.n_steps = 30;
     training_resume(&out, &s, from);
     es_checkpoint_close(from);

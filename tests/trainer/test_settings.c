@@ -27,7 +27,7 @@ static void config(const char *text)
 static void assert_said(const char *one, const char *other)
 {
     if (!strstr(es_message(), one) || !strstr(es_message(), other))
-        fail_msg("'%s' and '%s' not in: %s", one, other, es_message());
+        fail_msg("'%s' and '%s' are not both in: %s", one, other, es_message());
 }
 
 TEST(every_kind_of_option_is_read)
@@ -91,8 +91,8 @@ TEST(later_options_override)
     assert_true(s.train.lr == 1e-2);
 }
 
-/** Unlike in other readers of such files, lines are not joined, cut or ended
- *  early. */
+/** Lines are read unchanged: they are not joined, shortened or ended early, in
+ *  contrast to other programs' configuration files. */
 TEST(a_line_is_read_verbatim)
 {
     char text[512], path[301] = "";
@@ -142,8 +142,9 @@ TEST(missing_options_of_train_are_reported)
 {
     static const struct {
         char *words[6];
-        const char *one, *other; /* required in the message; NULL: nothing is
-                                    missing */
+        /* strings that the message must contain; NULL: the command line is
+         * accepted */
+        const char *one, *other;
     } cases[] = {
         {{"", "-o", "run.db"}, "--data", "entropy-corpus"},
         {{"", "--data", "x.tok"}, "--out", "--no-record"},

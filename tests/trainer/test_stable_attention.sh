@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the effect of QK-Clip and the gate when the learning rate is too high.
-# The data are the rules of samples/truth, which never change, because results
-# name their checksums. On them the logits grow without bound.
+# The training data are the rule files of samples/truth, which never change, because
+# results refer to their checksums. With these data the logits grow without bound.
 . tests/support/tap.sh
 plan_dir
 
@@ -12,15 +12,16 @@ done
 "$corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
 "$train" --version >/dev/null || echo 'Bail out! no trainer'
 
-# The outcome depends on the seed. At this rate seeds 1 to 3 are well within the
-# limits below.
+# The results depend on the seed. With this learning rate, the results of seeds 1
+# to 3 are well within the limits below.
 trained() { # NAME ARCH [SEED]
     "$train" --arch "$2" --n-layer 2 --n-head 4 --d-model 64 --ctx 32 --batch 8 \
         --steps 100 --lr 4e-2 --seed "${3:-1}" --record-every 1 --eval-every 0 --threads 1 \
         --quiet --data "$dir/x.tok" -o "$dir/$1.db"
 }
-# Prints the mean, over the steps from FIRST on, of the extreme value over the
-# heads. A single step may exceed tau, as heads are scaled after the step.
+# Prints the mean over the steps from FIRST on of the largest (SIGN 1) or smallest
+# (-1) value of all heads. In a single step the largest logit may exceed tau, because
+# heads are scaled after the step.
 mean_extreme() { # NAME SERIES FIRST SIGN
     "$scan" export "$dir/$1.db" -o - --format=csv --phase=train --series="$2" |
         awk -F, -v first="$3" -v sign="$4" '/^[0-9]/ && $1 >= first && $4 != "" {
@@ -46,8 +47,8 @@ check 'the series records the scale of heads' \
 check 'QK-Clip does not reduce learning' \
     holds "$(mean_loss clipped 66) < $(mean_loss plain 66) + 0.1"
 
-# The paper's other finding also holds at this size: the same number of steps
-# reaches a lower loss.
+# A gate also reduces the loss after the same number of steps, as in the paper on
+# gated attention.
 trained plain2 SM+LN+G 2
 trained gated 'SM(gate)+LN+G'
 trained gated2 'SM(gate)+LN+G' 2

@@ -1,5 +1,5 @@
-/* Tests which settings a weights file determines, and probes of models from
- * other programs. */
+/* Tests which settings a file of weights determines, and probes of weights that
+ * other programs have written. */
 #include "hooks/trainer/probe.h"
 #include "hooks/trainer/verify.h"
 #include "tests/support/reference_case.h"
@@ -9,8 +9,8 @@
 static char folder[] = "/tmp/es_start_XXXXXX";
 static char weights[64], tokens[64], config[64];
 
-/** Writes the weights of a reference case to a file, and its sequences as
- *  held-out data. */
+/** Writes the weights of a reference case to a file, and the case's sequences
+ *  to a token file as held-out data. */
 static es_verify_case write_case(const char *name)
 {
     es_test_tensors list = {.n = 0};
@@ -25,7 +25,7 @@ static es_verify_case write_case(const char *name)
     for (int b = 0; b < model->batch; b++) {
         for (int i = 0; i < model->ctx; i++)
             bytes[n++] = (unsigned char)((int32_t *)it.tokens.data)[at++];
-        bytes[n++] = 0; /* target of the last token */
+        bytes[n++] = 0; /* target of the last token of a sequence */
     }
     es_tokens_content content = {
         (uint32_t)model->vocab, 1, 0, n, 0, 1, "test", bytes};
@@ -53,8 +53,8 @@ static es_settings parse(const char *n_head, char *option, char *value)
     return s;
 }
 
-/* Compares the entropies of a probe with those of the reference case, whose
- * weights and tokens the probe reads from files. */
+/* Compares the entropies that a probe returns with those of the reference case
+ * whose weights and tokens it reads. */
 static void assert_entropies(const char *name, char *ctx)
 {
     AUTO_BY(es_verify_case_free) es_verify_case it = write_case(name);
@@ -133,7 +133,7 @@ TEST(a_rotary_model_takes_any_context)
     es_settings s = parse("\"num_attention_heads\": 2", NULL, NULL);
     es_assert_ok(es_start_settings(&s));
     assert_int_equal(s.model.family, ES_FAMILY_PYTHIA);
-    /* the default, as neither a file nor an option sets it */
+    /* the default, because neither the file nor an option sets the context */
     assert_int_equal(s.model.ctx, 128);
     s = parse("\"num_attention_heads\": 2, \"max_position_embeddings\": 2048",
               NULL, NULL);
@@ -145,7 +145,8 @@ TEST(a_rotary_model_takes_any_context)
     assert_int_equal(s.model.ctx, 4096);
 }
 
-/* Settings from one file do not apply to the next. */
+/* Settings that were read from a first file must not affect the settings of a
+ * second file. */
 TEST(another_file_of_weights_sets_its_settings)
 {
     AUTO_BY(es_verify_case_free)

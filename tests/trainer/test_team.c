@@ -6,12 +6,12 @@
 
 enum { MAX = 16 };
 
-/* Counters of a test in which every thread reads what the others wrote in the
- * previous round. */
+/* Shared data of a test in which every thread checks the values that the other
+ * threads wrote in the previous round. */
 typedef struct rounds {
     int round, n_threads;
-    int last[MAX][16]; /* [thread][0] is used; the other elements keep cache
-                          lines apart */
+    int last[MAX][16]; /* only [thread][0] is used; the padding gives each
+                          thread a separate cache line */
     int n_wrong[MAX][16];
 } rounds;
 
@@ -54,11 +54,11 @@ TEST(every_thread_works_in_every_round)
         check_team(1, 1000);
         check_team(2, 2000);
         check_team(3, 1000);
-        check_team(MAX, 200); /* far more threads than processors */
+        check_team(MAX, 200); /* many more threads than processors */
     }
 }
 
-/* Threads that have gone to sleep wake up again. */
+/* Threads that sleep because they had no work must wake up. */
 TEST(sleeping_threads_wake_up)
 {
     static rounds r;

@@ -45,8 +45,9 @@ TEST(a_learnable_pattern_is_learnt)
     training_seen out = {0};
     es_train_result result = training_run(&out, &s);
     assert_true(fabs(out.loss[0] - log(TRAINING_VOCAB)) < 0.1);
-    /* The tokens have period 5, except for one irregular token in 31. The loss
-     * is far below the entropy of single tokens, ln 5. */
+    /* The tokens have period 5, except that one token in 31 is random. A model
+     * that learns the period has a loss far below ln 5, the entropy of single
+     * tokens. */
     assert_true(result.last.loss < 0.8);
     assert_true(result.eval.ce < 0.8);
     assert_int_equal(out.n_evals, 4);
@@ -63,8 +64,8 @@ TEST(held_out_data_is_held_out)
     training_write_data(1);
     es_train_result result = training_run(&out, &s);
     training_write_data(0);
-    /* The training data are learnt; the held-out loss is worse than that of a
-     * guess. */
+    /* The held-out tokens follow another rule. The training loss must be small,
+     * whereas the held-out loss must exceed that of a random guess. */
     assert_true(result.last.loss < 1.5);
     assert_true(result.eval.ce > log(TRAINING_VOCAB));
 }
@@ -72,7 +73,7 @@ TEST(held_out_data_is_held_out)
 TEST(a_step_is_the_mean_of_its_micro_batches)
 {
     es_settings s = training_small();
-    s.train.lr = 0; /* all batches use the same parameters */
+    s.train.lr = 0; /* with rate 0, all batches use the same parameters */
     s.train.steps = 12;
     s.eval_every = 1;
     training_seen single = {0}, threefold = {0};
@@ -174,7 +175,8 @@ TEST(entropies_are_in_their_range)
     training_sample(rms, "act_rms", ES_PHASE_TRAIN, 0, L);
     training_sample(bad, "nan_activations", ES_PHASE_TRAIN, 0, L);
     for (int h = 0; h < LH; h++) {
-        /* With small weights, attention is almost uniform at the start. */
+        /* With the small initial weights, attention is almost uniform at the
+         * start. */
         assert_true(mean[h] > 0.98 * es_ceiling(9));
         assert_true(mean[h] <= es_ceiling(9) * (1 + 1e-6));
         assert_true(min[h] <= mean[h] && mean[h] <= max[h]);
@@ -187,7 +189,8 @@ TEST(entropies_are_in_their_range)
         assert_true(rms[l] > 0 && bad[l] == 0);
 }
 
-/* With T = 9 rows and epsilon 3, row i misses at least 3 / (3 + i + 1). */
+/* With T = 9 rows and an epsilon of 3, the missing mass of row i is at least 3
+ * / (3 + i + 1). */
 TEST(missing_mass_is_recorded)
 {
     enum { LH = 6 };

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests entropy-train as its users run it: results, exit codes, one-line errors.
+# Tests the command line of entropy-train: results, exit codes, one-line errors.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir
@@ -23,10 +23,10 @@ check 'the bar shows the heads' grep -qE '\[#{16}\]' "$dir/messages"
 result --no-record >/dev/null
 losses() { sed 's/,[^,]*$//' "$1"; } # everything but the speed
 same() { [ -n "$(losses "$1")" ] && [ "$(losses "$1")" = "$(losses "$2")" ]; }
-check 'recording changes no number' same "$dir/recorded" "$dir/result"
+check 'recording changes no result' same "$dir/recorded" "$dir/result"
 result --no-record --seed 2 >/dev/null
 differ() { [ -s "$1" ] && [ -s "$2" ] && ! same "$1" "$2"; }
-check 'another seed gives other numbers' differ "$dir/recorded" "$dir/result"
+check 'another seed gives other results' differ "$dir/recorded" "$dir/result"
 maps() { # OPTION...: prints the number of maps, their bytes and their steps
     rm -f "$dir/maps.db"
     result -o "$dir/maps.db" --eval-every 2 --maps 8 "$@" >"$dir/mapped" || return 1
@@ -34,7 +34,7 @@ maps() { # OPTION...: prints the number of maps, their bytes and their steps
         FROM attention_map WHERE phase = 'eval' AND ctx = 16"
 }
 output '--maps records maps of the layers' '^6\|256\|0,6,12$' maps --map-count 3
-check 'maps change no number' same "$dir/recorded" "$dir/mapped"
+check 'recording maps changes no result' same "$dir/recorded" "$dir/mapped"
 output '--map-heads also records maps of heads' '^8\|256\|12$' maps --map-count 1 --map-heads
 exits '--maps without evaluations is refused' 2 'maps: .* give --eval-every' \
     "$train" "${small[@]}" -o "$dir/none.db" --eval-every 0 --maps 8
@@ -50,16 +50,16 @@ output '--version prints the version' '^entropy-train [0-9]+\.[0-9]+' "$train" -
 output '--version names the library of the products and its kernels' \
     '^products: OpenBLAS [0-9.]+ [A-Za-z0-9_]+(, oneDNN [0-9.]+ [a-z0-9_]+)?$' \
     "$train" --version
-# The environment variable is respected, and reported unless its kernels suit
-# the processor.
+# OPENBLAS_CORETYPE selects the kernels, and a warning is printed if the processor
+# supports better kernels.
 if grep -q avx2 /proc/cpuinfo; then
     held_back() { OPENBLAS_CORETYPE=Nehalem "$train" "${small[@]}" --steps 2 --no-record 2>&1; }
-    output 'kernels below the processor give a warning' \
+    output 'kernels below the processor cause a warning' \
         'warning: OpenBLAS uses .*unset OPENBLAS_CORETYPE \(Nehalem\)' held_back
     output 'bench warns of slow kernels and names them' 'products: OpenBLAS [0-9.]+ Nehalem' \
         env OPENBLAS_CORETYPE=Nehalem "$train" bench "${small[@]:0:10}" --threads 1 --pairs 5
 else
-    skip 'kernels below the processor give a warning' 'this one has no AVX2'
+    skip 'kernels below the processor cause a warning' 'this processor has no AVX2'
 fi
 printf 'arch = SM+R\nsteps = 5\nn_layer = 1\n' >"$dir/a.conf"
 output 'options override a configuration file' \
@@ -94,17 +94,17 @@ nan() {
     "$train" "${small[@]}" --arch SM --lr 1e12 --clip 0 --steps 60 --after-nan 3 \
         -o "$dir/nan.db" "$@"
 }
-exits 'a NaN ends the run as failed and names step and place' 1 \
+exits 'a NaN ends the run as failed with a message that names step and layer' 1 \
     'loss is not finite from step [0-9]+ on' nan
 says_nan() {
     nan -o "$dir/again.db" >"$dir/result" 2>/dev/null
     grep -qE '^SM failed after [0-9]+ steps, loss (NaN|inf)' "$dir/result"
 }
 check 'a NaN is printed without a sign' says_nan
-under_way() { # waits until the trainer that writes "messages" is at work
+under_way() { # waits until the trainer has done 3 steps
     await 'step 3 is done' grep -q '^step 3/' "$dir/messages"
 }
-interrupt() { # SIGNAL: exit code
+interrupt() { # SIGNAL: interrupts training with SIGNAL; returns the exit code
     : >"$dir/messages" # clears the messages of the previous run
     "$train" "${small[@]}" --steps 1000000 --log-every 1 -o "$dir/$1.db" \
         >"$dir/result" 2>"$dir/messages" &
@@ -143,7 +143,7 @@ fi
 plain() { [ -f "$1" ] && ! ls "$1"-* 2>/dev/null; }
 check 'an interrupted run is one plain file' plain "$dir/INT.db"
 
-child_of() { # PID: its entropy-recorder
+child_of() { # PID: prints the PID of its entropy-recorder
     local status
     for status in /proc/[0-9]*/status; do
         grep -q "^PPid:[[:space:]]*$1$" "$status" 2>/dev/null &&
@@ -171,7 +171,7 @@ check 'a killed recorder is reported by one warning' [ "$(grep -c 'warning: ' "$
 check 'a killed recorder is reported by the frames lost' \
     grep -qE 'recording is incomplete: .*[0-9]+ frames' "$dir/messages"
 "$train" "${long[@]}" --no-record >"$dir/result" 2>/dev/null
-check 'a killed recorder changes no number' same "$dir/killed" "$dir/result"
+check 'a killed recorder changes no result' same "$dir/killed" "$dir/result"
 
 # --- bad input
 args=("${small[@]}" --steps 2)
@@ -184,23 +184,23 @@ bad() { # NAME CODE REGEX OPTION...
 bad 'an unknown part of an architecture' 2 "XY" --no-record --arch SM+XY
 bad 'an odd power' 2 'PSM.*3|3.*even' --no-record --arch 'PSM(3)'
 bad 'heads that do not divide the width' 2 'n-head 5.*d-model 12' --no-record --n-head 5
-bad 'more removed layers than there are' 2 'ScFuFFNi9' --no-record --arch SM+ScFuFFNi9
+bad 'more FFNs removed than the model has layers' 2 'ScFuFFNi9' --no-record --arch SM+ScFuFFNi9
 bad 'a context longer than the data' 2 'x.tok: .*too few' --no-record --ctx 900000
-bad 'another vocabulary' 2 'x.tok: .*vocabulary has 256 tokens, but --vocab is 300' --no-record --vocab 300
-bad 'an output in no directory' 3 'nowhere' -o "$dir/nowhere/run.db"
+bad 'data with another vocabulary' 2 'x.tok: .*vocabulary has 256 tokens, but --vocab is 300' --no-record --vocab 300
+bad 'an output in a directory that does not exist' 3 'nowhere' -o "$dir/nowhere/run.db"
 bad 'an output that is a directory' 3 "$dir/src" -o "$dir/src"
-bad 'an output that is no run file' 3 'x.tok' -o "$dir/x.tok"
+bad 'an output file that is not a run file' 3 'x.tok' -o "$dir/x.tok"
 bad 'an unknown option' 2 'did you mean --n-layer' --no-record --n-layr 3
 bad 'options that are mutually exclusive' 2 '--out and --no-record' --no-record -o "$dir/y.db"
-bad 'an argument' 2 "'more'" --no-record more
+bad 'an argument that is not an option' 2 "'more'" --no-record more
 bad 'no output' 2 'give --out FILE or --no-record'
 bad 'an unknown back-end' 2 'abacus' --no-record --backend abacus
-bad 'a value that is no number' 2 '--lr' --no-record --lr fast
+bad 'a value that is not a number' 2 '--lr' --no-record --lr fast
 bad 'a negative tolerance' 2 '--gamma: -0.1 is not between 0 and' --no-record --gamma -0.1
 printf 'lr = 1\nstep = 3\n' >"$dir/bad.conf"
 bad 'a wrong line of a configuration' 2 'bad.conf:2: step' --no-record --config "$dir/bad.conf"
-bad 'no such configuration' 3 'absent.conf' --no-record --config "$dir/absent.conf"
-exits 'an endless configuration is refused' 2 'larger than the 1024 KiB' \
+bad 'a configuration file that does not exist' 3 'absent.conf' --no-record --config "$dir/absent.conf"
+exits 'an endless configuration file is refused' 2 'larger than the 1024 KiB' \
     timeout 60 "$train" --dry-run --config <(yes 'steps = 5')
 if [ -n "${SAN:-}" ]; then
     skip 'a device without end' 'sanitizers reserve more memory than the limit'
@@ -217,7 +217,7 @@ exits 'an unknown verb is refused as an argument' 2 "'fly'" "$train" fly
 exits 'verify without a case is refused' 2 'no cases' "$train" verify
 exits 'verify of a file that is not a case fails' 1 '' "$train" verify "$dir/src"
 
-data() { # NAME REGEX: x.tok is damaged
+data() { # NAME REGEX: training with the damaged x.tok fails
     exits "$1" 3 "$2" "$train" "${args[@]}" --no-record
 }
 cp "$dir/x.tok" "$dir/good"
@@ -226,11 +226,11 @@ data 'a token file cut short' 'x.tok: cut short'
 { head -c 5000 "$dir/good"; printf '!'; tail -c +5002 "$dir/good"; } >"$dir/x.tok"
 data 'a damaged token file' 'x.tok: damaged'
 echo 'some text' >"$dir/x.tok"
-data 'text for a token file' 'x.tok: not a token file'
+data 'a text file in place of a token file' 'x.tok: not a token file'
 : >"$dir/x.tok"
 data 'an empty token file' 'x.tok: not a token file'
 rm "$dir/x.tok"
-data 'no such token file' 'x.tok: No such file'
+data 'a token file that does not exist' 'x.tok: No such file'
 mkfifo "$dir/x.tok"
-data 'a FIFO for a token file' 'x.tok: not a regular file'
+data 'a FIFO in place of a token file' 'x.tok: not a regular file'
 finish

@@ -1,5 +1,5 @@
-/* Tests how training ends: by NaN, by a stop, by an error. Also tests the
- * median of bench. */
+/* Tests the ends of training runs: after a NaN, after a stop, and after an
+ * error. Also tests the median that bench prints. */
 #include "hooks/trainer/bench.h"
 #include "tests/support/test.h"
 #include "tests/support/training.h"
@@ -36,8 +36,8 @@ TEST(a_nan_is_recorded_and_ends_the_run)
     const es_event *events;
     size_t n_events;
     es_assert_ok(es_reader_events(training_reader(), 0, &events, &n_events));
-    /* One event is the trainer's and names the place; the other is the
-     * recorder's alert. */
+    /* The trainer writes one of the two events, which names the layer; the
+     * other event is the recorder's alert. */
     assert_int_equal(n_events, 2);
     for (size_t i = 0; i < n_events; i++) {
         assert_string_equal(events[i].kind, "nan");
@@ -143,8 +143,9 @@ TEST(the_median_has_its_interval)
     for (int i = 0; i < 100; i++)
         x[i] = (i * 37) % 100 + 1;
     es_middle m = es_middle_of(x, 100);
-    /* The number of samples below the median is Binomial(100, 1/2), so ranks 40
-     * and 61 contain the median with 96 %. */
+    /* The number of samples below the median has the distribution Binomial(100,
+     * 1/2), so the interval from rank 40 to rank 61 contains the median with a
+     * probability of 96 %. */
     assert_true(m.median == 50.5 && m.low == 40 && m.high == 61);
     double few[] = {3, 1, 2};
     m = es_middle_of(few, 3);
@@ -155,7 +156,8 @@ TEST(the_median_has_its_interval)
 
 enum { N_DRAWN = 41, N_MEANS = N_DRAWN * (N_DRAWN + 1) / 2 };
 
-/* Draws whole numbers around `middle`, with ties, symmetrically. */
+/* Draws whole numbers that are distributed symmetrically about `middle` and
+ * include equal numbers. */
 static void draw(double x[N_DRAWN], double middle, uint32_t *seed)
 {
     for (int i = 0; i < N_DRAWN; i++) {
@@ -192,8 +194,8 @@ TEST(the_median_of_means_is_that_of_all_pairs)
     assert_true(of_two.median == 2.5 && of_two.low == 1 && of_two.high == 4);
 }
 
-/* The expected count is 95 of 100; the test allows three standard deviations of
- * 1,000 draws. */
+/* On average 95 of 100 intervals contain the median. The test allows a
+ * difference of three standard deviations for 1,000 draws. */
 TEST(the_interval_contains_the_median_as_often_as_stated)
 {
     uint32_t seed = 9;

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Disturbs real training runs. Whatever happens to the recording, the training
-# ends with the same bits as without it and reports the losses; whatever
-# happens to the training, its earlier records are in a valid file.
+# Disturbs complete training runs. Whatever happens to the recorder or its file, the
+# training ends with the same bits as without recording and reports which records
+# are lost. Whatever happens to the training process, a valid run file has the records
+# before that moment.
 #
-#   ES_SEED=17  repeats the random moments of that seed
+#   ES_SEED=17  seed of the random moments at which runs are disturbed
 . tests/support/tap.sh
 . tests/support/corpus.sh
 . tests/support/background.sh
@@ -20,8 +21,9 @@ model=(--arch SM+LN+G --n-layer 3 --n-head 2 --d-model 32 --ctx 24 --batch $batc
 
 # --- a training run in the background ---------------------------------------
 
-# Draws a random moment of the run, not only at the beginning of a step. Call
-# this outside of `check`, whose subshell would repeat the same random numbers.
+# Sets $moment to a random moment of the run, which may be in the middle of a step.
+# Must be called outside of `check`, whose subshell would repeat the same random
+# numbers.
 draw() {
     moment=$((RANDOM % (steps / 2) + 1))
     pause=0.00$((RANDOM % 10))
@@ -39,8 +41,8 @@ find_recorder() { # sets $recorder: the child of $trainer that records
 
 # --- checks of a run ---------------------------------------------------------
 
-# Prints the frames in the order in which the trainer sends them, except for
-# speeds, which differ between runs.
+# Prints the recorded samples in the order in which the trainer sends them, without
+# the speeds, which differ between runs.
 frames() {
     sqlite3 "$1" "SELECT phase, name, step,
         CASE name WHEN 'tokens_per_s' THEN '' ELSE hex(value) END
@@ -52,7 +54,7 @@ count() { # RUN.db WHERE: prints the number of samples
     sqlite3 "$1" "SELECT count(*) FROM sample JOIN series USING (series_id)
         WHERE $2"
 }
-losses() { # prints none if the recording ended before them
+losses() { # RUN.db: prints nothing if the recording ended before the first loss
     "$scan" export "$1" --series loss --phase train -o "$dir/export" \
         2>"$dir/complaint" && grep -v '^#' "$dir/export" && return
     [ "$(count "$1" 1)" = 0 ] || { cat "$dir/complaint"; return 1; }
@@ -63,7 +65,7 @@ is_beginning() { # FILE WHOLE
         { echo "$(basename "$1") is no beginning of $(basename "$2")"; return 1; }
 }
 
-sound() { # RUN.db: can be opened, and is a beginning of the undisturbed run
+sound() { # RUN.db: valid, and a beginning of the undisturbed run
     losses "$1" >"$dir/losses" && is_beginning "$dir/losses" "$dir/all-losses" &&
         [ "$(sqlite3 "$1" 'PRAGMA integrity_check')" = ok ] &&
         frames "$1" >"$dir/frames" && is_beginning "$dir/frames" "$dir/all-frames"
@@ -75,7 +77,7 @@ holds() { # RUN.db N: has the losses of at least N steps
     [ "$n" -ge "$2" ] || { echo "$n steps, not $2"; return 1; }
 }
 
-plain() { # RUN.db: a single file, without companions
+plain() { # RUN.db: a single file, without a log or an index
     [ "$(cd "$(dirname "$1")" && echo "$(basename "$1")"*)" = "$(basename "$1")" ] ||
         { ls "$1"*; return 1; }
 }
@@ -92,7 +94,7 @@ start "${model[@]}" --no-record
 finish_training
 reference=$(result)
 finishes() { exited 0 && grep -qE 'loss [0-9.]+, held-out' <<<"$reference"; }
-check 'a run without recording' finishes
+check 'training without recording finishes' finishes
 
 start "${model[@]}" -o "$dir/whole.db"
 finish_training
@@ -106,7 +108,7 @@ check 'recording changes no bit of the result' whole
 
 # --- kill -9 ----------------------------------------------------------------
 
-interrupted() { # the reader sees that no process is writing the run
+interrupted() { # RUN.db: reported as interrupted, because no process writes it
     [ "$(count "$1" 1)" = 0 ] ||
         "$scan" "$1" --json | grep -q '"status":"interrupted"'
 }
@@ -187,10 +189,10 @@ standstill() { # RUN.db
     finish_training && exited 0 && same_result && plain "$1" &&
         status_is "$1" finished && sound "$1" && holds "$1" $steps
 }
-check 'SIGSTOP of the recorder: training continues, nothing is lost' \
+check 'SIGSTOP of the recorder: training continues and nothing is lost' \
     in_time standstill "$dir/still.db"
 
-# --- the place of the file --------------------------------------------------
+# --- a run file that is moved or removed ------------------------------------
 
 removed() { # RUN.db
     start "${model[@]}" -o "$1"
@@ -200,7 +202,7 @@ removed() { # RUN.db
         said 'recording is incomplete: .*removed.db: removed, moved or' &&
         [ -z "$(compgen -G "$1*")" ]
 }
-check 'the run file removed: reported at the end' in_time removed "$dir/removed.db"
+check 'a removed run file is reported at the end' in_time removed "$dir/removed.db"
 
 moved() { # RUN.db
     start "${model[@]}" -o "$1"
@@ -209,7 +211,7 @@ moved() { # RUN.db
     finish_training && exited 3 && same_result && said 'moved.db: removed, moved' &&
         plain "$1-elsewhere" && sound "$1-elsewhere" && holds "$1-elsewhere" $steps
 }
-check 'the run file moved: reported, and nothing is lost' in_time moved "$dir/moved.db"
+check 'a moved run file is reported, and nothing is lost' in_time moved "$dir/moved.db"
 
 # The training process runs as a user without write permission, even if root
 # runs the test.
@@ -245,8 +247,8 @@ full_disk() {
     start "${model[@]}" -o "$1"
     no_space "$1" 'No space left on device'
 }
-# If there is space for the log but not for the file, nothing is lost. The
-# number of frames reported as lost must equal the number of missing ones.
+# If there is space for the log but not for the file, no frame is lost. The reported
+# number of lost frames must equal the number of missing frames.
 nearly_full_disk() { # RUN.db
     local frames lost=0 held
     start "${model[@]}" -o "$1"
@@ -261,15 +263,15 @@ nearly_full_disk() { # RUN.db
 on_disk_of() { # SIZE NAME FUNCTION
     mkdir "$dir/small-$1"
     if ! mount -t tmpfs -o size="$1" none "$dir/small-$1" 2>/dev/null; then
-        skip "$2" 'no file system of our own can be mounted'
+        skip "$2" 'no file system can be mounted here'
         return
     fi
     trap 'umount -l "$dir"/small-*; rm -rf "$dir"' EXIT
     check "$2" "$3" "$dir/small-$1/run.db"
 }
-on_disk_of 180k 'a full disk' full_disk
+on_disk_of 180k 'a full disk: the lost frames are reported' full_disk
 for size in $sizes; do
-    on_disk_of $size "a disk of $size: what is lost is what is said" nearly_full_disk
+    on_disk_of $size "a disk of $size: the number of lost frames is reported" nearly_full_disk
 done
 limited() { # RUN.db
     start "${model[@]}" -o "$1"
@@ -279,12 +281,12 @@ limited() { # RUN.db
     no_space "$1" 'limited.db: '
 }
 if command -v prlimit >/dev/null; then
-    check 'a limit on the size of files' in_time limited "$dir/limited.db"
+    check 'a limit on file sizes: the lost frames are reported' in_time limited "$dir/limited.db"
 else
-    skip 'a limit on the size of files' 'no prlimit on this machine'
+    skip 'a limit on file sizes: the lost frames are reported' 'no prlimit on this machine'
 fi
 
-# --- other processes at the same file ----------------------------------------
+# --- other processes that use the same file ----------------------------------
 
 two_trainers() { # RUN.db
     start "${model[@]}" -o "$1"
@@ -315,8 +317,8 @@ readers() { # RUN.db
         done
         n=$((n + 1))
     done
-    # A reader that is active at the very end may keep SQLite's log open, so the
-    # log file may remain.
+    # The log file may remain, because a reader that is active at the end of the run
+    # may keep the log open.
     finish_training && exited 0 && same_result && [ ! -e "$1-lock" ] &&
         status_is "$1" finished && sound "$1" && holds "$1" $steps
 }

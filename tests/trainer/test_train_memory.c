@@ -40,9 +40,9 @@ static long peak(const char *arch, const sizes *s, int ctx, const char *steps)
     return usage.ru_maxrss;
 }
 
-/* Expects linear growth with T. One T x T matrix in each of two threads would
- * add 6 MiB from T = 512 to 1024 and 24 MiB from 1024 to 2048, clearly more
- * than the linear part of 3.5 and 7 MiB. */
+/* Expects that the peak memory grows linearly with T. A T x T matrix in each of
+ * two threads would add 6 MiB from T = 512 to 1024 and 24 MiB from 1024 to
+ * 2048, clearly more than the linear part, which adds 3.5 and 7 MiB. */
 static void expect_linear(const char *arch)
 {
     const sizes small = {"2", "4", "32"};
@@ -57,7 +57,7 @@ static void expect_linear(const char *arch)
 TEST(memory_grows_linearly_with_the_context)
 {
     if (SANITIZED)
-        es_skip("the sanitizer's own memory would be counted");
+        es_skip("the sanitizer's memory would be measured, too");
     expect_linear("EReg(SM(t)+LN+G)");
     expect_linear("EReg(PSM(4)+R)");
 }
@@ -66,7 +66,7 @@ TEST(a_context_of_2048_trains_in_2_gib)
 {
     const sizes named = {"6", "8", "256"};
     if (SANITIZED)
-        es_skip("the sanitizer's own memory would be counted");
+        es_skip("the sanitizer's memory would be measured, too");
     long kib = peak("EReg(SM(t)+LN+G)", &named, 2048, "1");
     if (!(kib > 0 && kib < 2L << 20))
         fail_msg("%ld KiB", kib);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests several processes that train one model: the results equal those of one
-# process, whether a shell loop or mpirun starts the processes, or they run on
-# two hosts; and all processes end properly if one fails, dies or does not
-# start.
+# Tests the training of one model by several processes. The results must equal those
+# of a single process, whether a shell loop or mpirun starts the processes, and also
+# on two hosts. All processes must end properly if one of them fails, is killed or is
+# not started.
 set -uo pipefail
 . tests/support/tap.sh
 . tests/support/corpus.sh
@@ -30,7 +30,7 @@ ranks() { # WORLD NAME OPTION...: $dir/NAME.db; sets $codes to all exit codes; $
     done
 }
 
-samples() { # NAME: prints everything recorded but the speed, one sample per line
+samples() { # NAME: prints all recorded samples except the speed, one per line
     "$scan" export "$dir/$1.db" --format jsonl | tail -n +2 | grep -v tokens_per_s |
         sed 's/"uuid":"[^"]*",//'
 }
@@ -39,7 +39,7 @@ same_samples() { # NAME ONE OTHER
     check "$1" eval '[ -s "$dir/one" ] && diff "$dir/one" "$dir/other"'
 }
 
-# --- the same numbers --------------------------------------------------------
+# --- the same results --------------------------------------------------------
 
 same() { # NAME ARCH OPTION...: all bits agree for 4 micro-batches in a fixed order
     local name=$1 arch=$2
@@ -47,14 +47,14 @@ same() { # NAME ARCH OPTION...: all bits agree for 4 micro-batches in a fixed or
     ranks 1 one --arch "$arch" --fixed-order --accumulate 4 "$@"
     ranks 2 two --arch "$arch" --fixed-order --accumulate 2 "$@"
     same_text "$name: both ranks end" '0 0' "$codes"
-    same_samples "$name: two ranks have every digit of one process" one two
+    same_samples "$name: two ranks have the same samples as one process" one two
 }
 same 'dropout' SM+LN+G --dropout 0.1 --record all
 same 'temperatures, QK-Clip, WNorm, EReg' 'EReg(SM(t,clip 0.01)+WNorm(FFN)+LN+G)' --record all
 same 'SNorm, a range loss' 'PSM(2)+SNorm(QK,FFN)+LN+R' --range-attn 0.01 --record standard
 ranks 4 four --arch 'PSM(2)+SNorm(QK,FFN)+LN+R' --range-attn 0.01 --record standard \
     --fixed-order --accumulate 1
-same_samples 'four ranks have them, too' one four
+same_samples 'four ranks have the same samples as one process' one four
 
 near() { # the losses of one and two differ by at most 1e-6, and none is missing
     local loss='"series":"loss"'
@@ -73,7 +73,7 @@ if command -v mpirun >/dev/null; then
     rm -f "$dir"/mpi.db*
     check 'mpirun starts two ranks' timeout 300 mpirun --allow-run-as-root --oversubscribe \
         -n 2 "$train" "${small[@]}" --arch SM+LN+G --accumulate 2 -o "$dir/mpi.db" --world 0
-    same_samples 'and they are the same' two mpi
+    same_samples 'ranks started by mpirun give the same samples' two mpi
 else
     skip 'mpirun starts two ranks' 'no mpirun: make test-deps'
 fi
@@ -84,7 +84,7 @@ check "Slurm's variables determine rank and world" slurm 0 --world 0
 wait
 same_samples 'ranks from Slurm give the same samples' two slurm
 
-# Two network namespaces with separate host names stand in for two hosts.
+# Two network namespaces with separate host names simulate two hosts.
 spaces=("entropy-$$-0" "entropy-$$-1")
 part() {
     local r
@@ -113,7 +113,7 @@ if divide 2>"$dir/why" </dev/null; then
     on_host 1 2>/dev/null &
     check 'ranks train on two hosts' on_host 0
     wait
-    same_samples 'and they are the same' two hosts
+    same_samples 'ranks on two hosts give the same samples' two hosts
 else
     skip 'ranks train on two hosts' "no network namespaces here: $(tail -n 1 "$dir/why")"
 fi
@@ -148,7 +148,7 @@ same_text 'a loss that is not finite is reported once' 1 "$(cat "$dir"/err.* | g
 
 # --- failures ----------------------------------------------------------------
 
-alone_reported() { # REGEX: a single line in total, by the rank that must report
+alone_reported() { # REGEX [RANK]: RANK prints the only line of all ranks
     [ "$(cat "$dir"/err.* | wc -l)" = 1 ] && grep -qE "$1" "$dir/err.${2:-0}" ||
         { tail -n +1 "$dir"/err.*; false; }
 }
@@ -156,8 +156,8 @@ closed() { # the run is closed as failed once the recorder has finished
     until_true has_failed || { status long; false; }
 }
 has_failed() { [ "$(status long)" = failed ]; }
-# sqlite3 would create a missing file, and delete the log of a new file that replaces
-# it.
+# Checks first that the file exists, because sqlite3 would create a missing file, and
+# would delete the log of a file that is created in the meantime.
 is_recorded() { [ -s "$dir/long.db" ] && [ "$(sqlite3 "$dir/long.db" 'SELECT count(*) FROM run' 2>/dev/null)" = 1 ]; }
 
 start_three() { # OPTION...: sets pids of three ranks that train for long, once they have begun
@@ -172,7 +172,7 @@ start_three() { # OPTION...: sets pids of three ranks that train for long, once 
     done
     await 'three ranks train' is_recorded
 }
-end_three() { # sets $codes to the exit codes of the three
+end_three() { # sets $codes to the exit codes of the three ranks
     local p
     codes=''
     for p in "${pids[@]}"; do
@@ -194,7 +194,7 @@ for dead in 0 1 2; do
         $((dead == 0))
     check "rank $dead is killed: the run has failed" closed
 done
-check 'the steps until then are in a checkpoint' \
+check 'a checkpoint has the steps before the rank was killed' \
     eval 'ls "$dir"/kept.1/*.safetensors && ls "$dir"/kept.2/*.safetensors'
 
 start_three --rank-timeout 10
@@ -236,26 +236,26 @@ differs() { # NAME OPTIONS-OF-RANK-1 CODES REGEX [REPORTER]
 differs 'another learning rate' '--lr 0.5' '2 2' \
     'rank 1 has --lr 0.5, rank 0 has --lr 1e-3: start all ranks with the same'
 differs 'other data' "--data $dir/none.tok" '3 3' 'rank 1: .*none.tok: '
-differs 'another world' '--world 3' '2 2' \
+differs 'another number of ranks' '--world 3' '2 2' \
     'rank 1 was started with --world 3, rank 0 with 2: give all ranks the same --world'
-differs 'no checkpoint there' "--resume $dir/none" '3 3' 'rank 1: .*none: '
+differs 'no checkpoint in the folder of rank 1' "--resume $dir/none" '3 3' 'rank 1: .*none: '
 echo 'not ours' >"$dir/other"
-exits 'a rank that does not come' 3 \
+exits 'rank 1 is not started: rank 0 reports it' 3 \
     'entropy-train: rank 1 of 2 did not arrive at .*x.db.ranks within 0.3 s: start it' \
     one_rank --world 2 --rank 0 --rank-timeout 0.3
-exits 'the first one does not come' 3 \
+exits 'rank 0 is not started: rank 1 reports it' 3 \
     'entropy-train: rank 0 of 2 did not arrive at .*x.db.ranks within 0.3 s: start it' \
     one_rank --world 2 --rank 1 --rank-timeout 0.3
-check 'no file is left' eval '! ls "$dir"/x.db*'
-exits 'another file is not overwritten' 2 \
+check 'no rendezvous file is left' eval '! ls "$dir"/x.db*'
+exits 'a file that is not a rendezvous file is not overwritten' 2 \
     'entropy-train: .*other: not a rendezvous file of entropy-train' \
     one_rank --world 2 --rank 0 --rendezvous "$dir/other"
-same_text 'the file is unchanged' 'not ours' "$(cat "$dir/other")"
+same_text 'a file that is not a rendezvous file is unchanged' 'not ours' "$(cat "$dir/other")"
 
 printf 'entropy-train ranks 1\nkey %032d\nhost x\nport 9\naddress 127.0.0.1\n' 0 \
     >"$dir/old"
 ranks 2 two --arch SM+LN+G --rendezvous "$dir/old"
-same_text 'files left by a killed training run do no harm' '0 0' "$codes"
+same_text 'files left by a killed training run do not prevent training' '0 0' "$codes"
 check 'files left by a killed training run are removed' [ ! -e "$dir/old" ]
 
 finish

@@ -1,4 +1,5 @@
-/* Tests which series a run has, and the series of the model's parameters. */
+/* Tests which series a run has, and the values of the series of the model's
+ * parameters. */
 #include "hooks/trainer/trainer.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
@@ -63,7 +64,7 @@ static void check_series(const char *arch, es_family family, const char *own)
         const bool evaluated = wanted && !is_parameter;
         if (has(name, ES_PHASE_TRAIN) != wanted ||
             has(name, ES_PHASE_EVAL) != evaluated)
-            fail_msg("%s: %s should %sbe there", arch, name,
+            fail_msg("%s: series %s should %sexist", arch, name,
                      wanted ? "" : "not ");
     }
 }
@@ -101,8 +102,8 @@ TEST(each_architecture_has_its_series)
 
 /* --- their values --------------------------------------------------------- */
 
-/* Reads a parameter of the model, or n missing values if there is no such
- * parameter. */
+/* Reads a parameter of the model; writes n missing values if the model has no
+ * such parameter. */
 static void read_parameter(float *out, es_model *model, const char *name,
                            size_t n)
 {
@@ -122,8 +123,9 @@ static void read_layers(float *out, es_model *model, const char *name, size_t n)
     }
 }
 
-/* Compares a run's samples at a step with the values of a separate trainer,
- * which has the same seed and so the same bits. */
+/* Compares the samples of a run at a step with `want`, which was read from a
+ * separate trainer. The trainer uses the same seed, so the values have the same
+ * bits. */
 static void expect_series(const char *series, int64_t step, const float *want,
                           size_t n)
 {
@@ -217,8 +219,9 @@ TEST(series_are_the_parameters_of_the_step)
 
 /* --- single values ------------------------------------------------------- */
 
-/* Checks every member of a series whose parameter has `size` values per layer:
- * head h has n of them, from `first` + h n on. */
+/* Checks every member of a series of heads. The series belongs to a parameter
+ * with `size` values per layer; the n members of head h are its values from
+ * `first` + h n on. */
 static void expect_members(es_model *model, int64_t step, const char *series,
                            const char *parameter, size_t size, size_t first,
                            size_t n)
@@ -263,8 +266,8 @@ static void check_whole(const char *arch)
     training_seen seen = {0};
     s.record = ES_SERIES_ALL;
     training_record(&seen, s);
-    const int64_t steps[] = {0, STEPS - 1}; /* every tenth record, and the
-                                               last */
+    /* members are recorded in every tenth record and in the last step */
+    const int64_t steps[] = {0, STEPS - 1};
     training_assert_steps("g_q.1", ES_PHASE_TRAIN, steps, 2);
     AUTO(es_trainer) trainer = open_trainer(&s);
     for (int64_t step = 0; step < STEPS; step++) {
@@ -322,8 +325,8 @@ TEST(temperatures_are_those_of_their_logarithms)
     assert_true(fabsf(out[3] - 2) < 1e-6f && fabsf(out[4] - 2) < 1e-6f);
 }
 
-/* With the published initial value and rate, no temperature stops moving: each
- * one with more than one key changes in the last twenty steps. */
+/* With the published initial value and learning rate, every temperature of a
+ * query that sees more than one key still changes in the last twenty steps. */
 TEST(temperatures_keep_moving_from_the_published_start)
 {
     enum { N = H * T };

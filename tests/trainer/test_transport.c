@@ -1,6 +1,6 @@
-/* Tests the exchange between ranks, which are threads in this test, each with a
- * separate transport: damaged rendezvous files, connections from strangers,
- * sums in order. */
+/* Tests the exchange of data between ranks, with sums in a fixed order, damaged
+ * rendezvous files, and connections from programs that are not ranks. The ranks
+ * are threads of this test, each with a separate transport. */
 #include "hooks/trainer/ranks/address.h"
 #include "hooks/trainer/ranks/transport.h"
 #include "tests/support/await.h"
@@ -61,8 +61,8 @@ static void run_all(rank *ranks, int world,
 
 /* --- sums ---------------------------------------------------------------- */
 
-/* Returns values whose sum depends on the order: 2^24 + 1 + 1 loses both ones
- * when added from the left and keeps them when added from the right. */
+/* Returns values whose sum depends on the order of addition: (2^24 + 1) + 1
+ * loses both ones, whereas 2^24 + (1 + 1) keeps them. */
 static float part_of(int number, int i)
 {
     return number == 0 ? 16777216.0f : (float)(number + i % 2);
@@ -115,7 +115,8 @@ TEST(sums_are_in_the_order_of_the_ranks_and_the_same_for_all)
     }
 }
 
-/* The length exceeds a bucket and is not a multiple of the number of ranks. */
+/* exceeds the transport's buffer and is not a multiple of the number of
+ * ranks */
 #define LONG ((1 << 20) + 5)
 
 static es_status sum_long(rank *r, es_transport *t)
@@ -166,7 +167,7 @@ static es_status fail_in_one(rank *r, es_transport *t)
     if (r->number == 1)
         return es_transport_abort(t, es_fail(ES_EFORMAT, "x.tok: is broken"));
     const es_status status = es_transport_wait(t);
-    /* The first failure is kept. */
+    /* later calls return the first failure */
     assert_int_equal(es_transport_wait(t), status);
     return status;
 }
@@ -218,8 +219,8 @@ TEST(without_the_first_rank_the_next_one_reports)
 
 static es_address place;
 
-/* A stranger connects that does not know the key; it sends nothing, or
- * leaves. */
+/* Connects to the ranks without knowing the key, then sends `words` or nothing,
+ * and leaves. */
 static void *knock(void *argument)
 {
     const char *words = argument;

@@ -1,4 +1,4 @@
-/* Compares the statistics and the update of the CPU back-end with plain loops
+/* Compares the statistics of the CPU back-end and its update with plain loops
  * in double, with every variant of the kernels that this machine can run. */
 #include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
@@ -19,7 +19,7 @@ VARIANT_TEST(squares_and_nonfinite_are_counted)
     ops->activation_stats(the_cpu, mem(&sums), mem(x), N);
     assert_int_equal(sums.nonfinite, 9);
     assert_true(fabs(sums.squares - 5 - want) <= 1e-6 * want);
-    x[7] = 1e30f; /* the square is infinite in float, but the value is finite */
+    x[7] = 1e30f; /* the square of this value is infinite in float */
     ops->activation_stats(the_cpu, mem(&sums), mem(x), N);
     assert_int_equal(sums.nonfinite, 9);
     assert_true(fabs(sums.squares - 1e60) <= 1e-6 * 1e60);
@@ -56,8 +56,8 @@ static void expect_values(const es_head_sums *sums, const expected *want,
         assert_true(es_head_value(sums, want[i].series) == want[i].value);
 }
 
-/* There are two passes of two heads. The second head has a row that is not
- * finite and, in the second pass, no finite row. */
+/* The data are two passes with two heads. The second head has a row that is not
+ * finite and, in the second pass, no finite row at all. */
 VARIANT_TEST(rows_become_sums_of_heads)
 {
     enum { B = 2, H = 2, T = 3 };
@@ -109,7 +109,8 @@ VARIANT_TEST(rows_become_sums_of_heads)
                   4);
 }
 
-/* There are more heads than threads, distributed unevenly. */
+/* There are more heads than threads, so that the heads are distributed
+ * unevenly. */
 VARIANT_TEST(sums_of_heads_do_not_depend_on_threads)
 {
     enum { L = 2, B = 3, H = 7, T = 5 };
@@ -149,13 +150,13 @@ static es_control clipped(double squares, double loss, float scale, float most,
 
 VARIANT_TEST(gradients_are_clipped_or_skipped)
 {
-    assert_true(clipped(16, 1, 1, 0, true).grad_scale == 1); /* a limit of 0
-                                                                does not clip */
+    /* a limit of 0 means no clipping */
+    assert_true(clipped(16, 1, 1, 0, true).grad_scale == 1);
     assert_true(clipped(16, 1, 1, 5, true).grad_scale == 1);
     assert_true(clipped(16, 1, 1, 2, true).grad_scale == 0.5f);
     assert_true(clipped(16, 1, 1, 2, true).skips == 0);
-    /* The norm is 4 and contains a loss scale of 8: above the limit, then equal
-     * to it. */
+    /* The norm without the loss scale of 8 is 4, which is above the limit of 2
+     * and equal to the limit of 4. */
     assert_true(clipped(1024, 1, 8, 2, true).grad_scale == 0.0625f);
     assert_true(clipped(1024, 1, 8, 4, true).grad_scale == 0.125f);
     const double bad[] = {(double)NAN, (double)INFINITY};
@@ -170,7 +171,7 @@ VARIANT_TEST(gradients_are_clipped_or_skipped)
     double squares = 16;
     ops->clip(the_cpu, mem(&control), mem(&squares), NULL, 2, true);
     assert_true(control.skips == 0 && control.grad_scale == 0.5f);
-    /* left by the previous step, of which the host does not know yet */
+    /* the previous step has set the flag, which the host does not know yet */
     control.skips = 1;
     ops->clip(the_cpu, mem(&control), mem(&squares), NULL, 2, true);
     assert_true(control.skips == 1);
@@ -199,7 +200,7 @@ VARIANT_TEST(adamw_matches_its_formula)
         want[N + i] = m1;
         want[2 * N + i] = m2;
     }
-    for (int step = 0; step < 2; step++) { /* the second one is skipped */
+    for (int step = 0; step < 2; step++) { /* the second step is skipped */
         ops->adamw(the_cpu, mem(p), mem(m), mem(v), mem(g), N, &s,
                    mem(&control));
         es_test_expect_close("param", p, want, N);

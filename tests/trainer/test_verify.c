@@ -1,4 +1,5 @@
-/* Tests the verb verify, which must detect every kind of difference. */
+/* Tests the verb verify, which must detect every difference between a case and
+ * a model. */
 #include "hooks/trainer/verify.h"
 #include "tests/support/reference_case.h"
 #include "tests/support/test.h"
@@ -46,8 +47,8 @@ TEST(integers_must_be_equal)
 
 /* --- folders and files --------------------------------------------------- */
 
-/* Returns the output of verify for a case, without the path; the caller frees
- * it. */
+/* Runs verify on a case and returns its output without the case's path; the
+ * caller frees the output. */
 static char *verify_says(const char *path, es_verify_counts *counts)
 {
     AUTO(FILE) out = tmpfile();
@@ -116,8 +117,8 @@ static file_text load(const char *path)
     return out;
 }
 
-/* Writes the case with `from` replaced by a string of the same length; only in
- * the part after `after`, if given. */
+/* Writes the case to a file, with `from` replaced by `to`, a string of the same
+ * length. If `after` is not NULL, only replaces occurrences that follow it. */
 static void write_damaged(const char *path, const file_text *whole,
                           const char *after, const char *from, const char *to)
 {
@@ -135,7 +136,8 @@ static void write_damaged(const char *path, const file_text *whole,
     assert_int_equal(fclose(file), 0);
 }
 
-/* Expects a failure and one line that names the file and the reason. */
+/* Expects that verify fails with a single line that names the file and the
+ * reason. */
 static void expect_failure(const char *path, const char *said)
 {
     es_verify_counts counts;
@@ -185,7 +187,7 @@ TEST(a_damaged_file_fails_and_the_tensor_is_named)
     remove_scratch();
 }
 
-/* Reading fails wherever the file is cut. */
+/* Reading a case fails at whatever position the file is truncated. */
 TEST(a_file_that_is_cut_fails)
 {
     const file_text whole = load(es_ref_case_path("g05_sm"));
@@ -216,8 +218,8 @@ TEST(a_path_that_is_neither_a_folder_nor_a_file_fails)
 
 /* --- damaged folders ----------------------------------------------------- */
 
-/* Verifies a case as a folder that a shell command, run inside it, has
- * damaged. */
+/* Runs verify on a case in a folder, after running the shell command `damage`
+ * in this folder. */
 static es_verify_counts verify_damaged(const char *name, const char *damage)
 {
     char command[2048];
@@ -240,7 +242,7 @@ TEST(damage_is_detected)
         "rm params/wte.npy",
         "rm case.json",
         "truncate -s -4 grads/h.1.mlp.c_fc.weight.npy",
-        /* the last float of an array becomes a NaN, or a huge number */
+        /* replace the last float of an array by NaN or by a huge number */
         "truncate -s -4 grads/wte.npy && printf '\\0\\0\\300\\177' "
         ">>grads/wte.npy",
         "truncate -s -4 out/logits.npy && printf '\\0\\0\\0\\110' "
@@ -262,7 +264,8 @@ TEST(damage_is_detected)
     }
 }
 
-/* The vectors of SNorm are read before the step and compared after it. */
+/* SNorm's vectors are read before the step and compared after the step, so that
+ * damage to either array must be detected. */
 TEST(damaged_state_is_detected)
 {
     const char *name = "g12_sm_snorm_qk_ffn";
@@ -280,8 +283,9 @@ TEST(damaged_state_is_detected)
             fail_msg("not seen: %s", damages[i]);
 }
 
-/* In bf16 the tolerance of an array is a quarter of its norm; an array with a
- * wrong sign or a missing part exceeds it. Counts must always be equal. */
+/* In bf16 the tolerance of an array is a quarter of its norm. An array with a
+ * wrong sign or a missing part exceeds this tolerance. Integer arrays must
+ * always be equal. */
 TEST(each_precision_has_its_tolerance)
 {
     double want[2] = {3, -4}, error;

@@ -1,4 +1,4 @@
-/* Default settings of a model and its training, and the checks of which
+/* Sets the default configuration of a model and its training, and checks which
  * settings can be combined. */
 #include "hooks/trainer/model/config.h"
 
@@ -6,8 +6,9 @@
 
 #include <math.h>
 
-/* Limits far above any model that this program can train; even with all of them
- * at the limit, products of sizes fit 64 bits. */
+/* Upper limits of the settings, far above any model that this program can
+ * train. Even if all settings are at their limits, products of sizes fit 64
+ * bits. */
 #define MAX_LAYERS 1024
 #define MAX_WIDTH (1 << 16)
 #define MAX_CTX (1 << 20)
@@ -16,7 +17,7 @@
 #define MAX_BATCH (1 << 16)
 #define MAX_MLP_MULT 64
 #define MAX_FFN_WIDTH (MAX_WIDTH * MAX_MLP_MULT)
-#define MAX_ROWS (1 << 26) /* limit of B T and of B H */
+#define MAX_ROWS (1 << 26) /* maximum of B T and of B H */
 
 void es_model_config_default(es_model_config *out)
 {
@@ -76,7 +77,7 @@ static es_status check_sizes(const size_rule *sizes, size_t n)
 }
 
 /* A real setting and the result of its check. `right` may be true for a NaN,
- * which is checked separately. */
+ * because check_numbers refuses NaN separately. */
 typedef struct number_rule {
     const char *option;
     double value;
@@ -304,8 +305,8 @@ static es_status check_family(const es_model_config *config)
     return check_others(config);
 }
 
-/* Returns why the activation of some layer has no polynomial, or NULL if all
- * have one. */
+/* Returns the reason why the activation of some layer has no polynomial form,
+ * or NULL if the activations of all layers have one. */
 static const char *find_cornered(const es_model_config *config)
 {
     double slope;
@@ -368,7 +369,8 @@ static bool has_scaling(const es_rope *rope)
            rope->original >= 1 && isfinite(all);
 }
 
-/* Checks that the model has the inputs that the range loss penalises. */
+/* Refuses a range loss if the model has no inputs of the kind that the loss
+ * penalises. */
 static es_status check_ranges(const es_model_config *config)
 {
     static const struct {
@@ -399,7 +401,8 @@ es_status es_model_config_check(const es_model_config *config)
                                {"--vocab", config->vocab, MAX_VOCAB},
                                {"--batch", config->batch, MAX_BATCH},
                                {"--mlp-mult", config->mlp_mult, MAX_MLP_MULT}};
-    /* 0: derived from the other sizes */
+    /* Settings that may be 0, in which case they are derived from the other
+     * sizes. */
     const size_rule maybe[] = {{"--n-kv-head", config->n_kv_head, MAX_WIDTH},
                                {"--d-head", config->d_head, MAX_WIDTH},
                                {"--d-ff", config->d_ff, MAX_FFN_WIDTH}};
@@ -425,7 +428,7 @@ es_status es_model_config_check(const es_model_config *config)
     for (size_t i = 0; i < COUNT(maybe); i++)
         if (maybe[i].value != 0 && (status = check_sizes(&maybe[i], 1)) < 0)
             return status;
-    /* Checks that involve several options. */
+    /* The remaining checks involve several options. */
     if ((int64_t)config->batch * config->ctx > MAX_ROWS ||
         (int64_t)config->batch * config->n_head > MAX_ROWS)
         return es_fail(ES_EUSAGE,

@@ -1,6 +1,6 @@
-/* Decides when the details (additional series) are measured, and measures them:
- * in the forward pass of each layer, from the weights, and from the gradients
- * and the update of a step. */
+/* Decides when the details, which are additional series, are measured, and
+ * measures them in the forward pass of each layer, from the weights, and from
+ * the gradients and the update of a step. */
 #include "hooks/trainer/model/details.h"
 
 #include "hooks/trainer/model/model_internal.h"
@@ -214,8 +214,9 @@ static bool is_attention(const es_param *param)
            param->role == ES_ROLE_PROJ_WEIGHT;
 }
 
-/* Measures the squared gradients of each head, which cover the matrices of the
- * attention, and those of the other parameters of the layer. */
+/* Measures the squared gradients of each head, which are those of the
+ * attention's matrices, and the squared gradients of the layer's other
+ * parameters. */
 static void take_gradients(const es_model *model, int layer)
 {
     const es_model_config *config = &model->config;

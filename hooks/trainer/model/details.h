@@ -1,17 +1,19 @@
 /**
- * Details: series that `--record standard` and `all` measure in addition to the
- * statistics of rows, if the back-end has es_detail_ops. They are listed in
- * analyzer/heads/details.h. N = B T rows of a micro-batch; means and extremes
- * are over all micro-batches of the step or the evaluation.
+ * Measures details, which are series that `--record standard` and `all` record
+ * in addition to the statistics of rows, if the back-end has es_detail_ops. The
+ * details are listed in analyzer/heads/details.h. A micro-batch has N = B T
+ * rows; means and extremes are taken over all micro-batches of the step or the
+ * evaluation.
  *
  * Series of heads:
  *
  *   entropy_p05, _p50, _p95  quantiles in nats over the finite rows of a
  *                            micro-batch, interpolated between the two nearest
- *                            rows, and averaged over micro-batches. NaN: no
+ *                            rows, and averaged over micro-batches. NaN if no
  *                            row is finite
- *   q_rms, k_rms, v_rms      square root of the mean over rows of |q_i|^2, i
- *                            over d_k dimensions, after bias and rotation
+ *   q_rms, k_rms, v_rms      square root of the mean of |q|^2 over rows, where
+ *                            q is the head's query (d_k) after bias and
+ *                            rotation; likewise for keys and values
  *   head_grad_norm           norm of the loss's gradient with respect to the
  *                            head's columns of W_Q, W_K, W_V and rows of W_O,
  *                            before clipping; with WNorm or SNorm the gradient
@@ -21,7 +23,7 @@
  *                            a lower bound from power iteration
  *   qk_stable_rank           sum of the squares of all singular values of W_Q
  *                            W_K^T over the square of the largest, 1 .. d_k.
- *                            NaN: W_Q or W_K is 0
+ *                            NaN if W_Q or W_K is 0
  *
  * Series of layers:
  *
@@ -37,18 +39,19 @@
  *                            difference has three digits less than activations
  *   range_attn, _act, _norm  largest |input| of PowerSoftmax, the activation
  *                            and the norms (ranges.h). With a range loss or an
- *                            evaluation by polynomials they are part of every
+ *                            evaluation with polynomials they are part of every
  *                            record, whatever the recorded set
  *   clipped_attn, _act,      numbers of denominators, inputs of the activation
  *   clipped_norm             and variances that were outside the intervals of
  *                            their polynomials, or not finite, in an evaluation
- *                            by polynomials (polynomial.h), whatever the
- *                            recorded set. All norms of the layer count, and
- *                            the last norm belongs to the last layer
+ *                            with polynomials (polynomial.h), whatever the
+ *                            recorded set. The number includes all norms of the
+ *                            layer, and in the last layer the last norm
  *   approx_error_attn,       largest absolute error of weights, activations and
  *   approx_error_act,        normalised values (before weight and bias) in such
  *   approx_error_norm        an evaluation, relative to the exact form in
- *                            float64. NaN: one of the two was not finite
+ *                            float64. NaN if an approximate or an exact value
+ *                            was not finite
  *   layer_grad_norm          like head_grad_norm for all parameters h.L.*
  *   update_ratio             |dw| / |w| over all parameters h.L.*: AdamW's
  *                            change in the step, including decay and clipping,
@@ -72,28 +75,28 @@
 bool es_detail_exists(const es_model *model, es_detail detail);
 
 /** Returns true if the model computes the row statistics that are based on
- *  scores. */
+ *  scores (es_row_statistic_is_of_scores). */
 bool es_model_takes_scores(const es_model *model);
 
 /**
- * Sets whether measured passes, from the next es_model_begin, also measure the
- * expensive details, which are those of the attention's inputs, of the weights
- * and of the update. The setting is true in a new model.
+ * Selects whether measured passes, from the next es_model_begin on, also
+ * measure the expensive details, which are the details of the attention's
+ * inputs, of the weights and of the update. The default is true.
  */
 void es_model_measure_all(es_model *model, bool all);
 
 /** Details of the passes between es_model_begin and es_model_end; es_measure
  *  adds them up. */
 typedef struct es_detail_sums {
-    const es_head_details *heads;   /* (L,H); NULL: no details were measured */
+    const es_head_details *heads; /* (L,H); NULL if no details were measured */
     const es_layer_details *layers; /* (L) */
     bool has_inputs, has_weights, has_step, has_update;
 } es_detail_sums;
 
 es_detail_sums es_model_details(const es_model *model);
 
-/** Add the sums and extremes of another report; details of weights and of a
- *  step are left unchanged. */
+/** Add the sums and extremes of another report to `to`. The details of weights
+ *  and of a step in `to` remain unchanged. */
 void es_head_details_add(es_head_details *to, const es_head_details *more);
 void es_layer_details_add(es_layer_details *to, const es_layer_details *more);
 

@@ -17,18 +17,19 @@
 #define ES_DROPOUT_FUNCTION static inline
 #endif
 
-/** Places in a model where dropout applies: the embedding, and two in each
- *  layer. */
+/** Places in a model where dropout applies: one at the embedding and two in
+ *  each layer. */
 enum { ES_DROP_EMBEDDING, ES_DROP_ATTENTION, ES_DROP_FFN };
 
-/** Parameters of dropout at one place; rate 0: no dropout. */
+/** Parameters of dropout at one place; with rate 0 nothing is dropped. */
 typedef struct es_dropout {
-    float rate; /* in [0,1): fraction that becomes 0; the other activations are
-                   multiplied by 1/(1 - rate) */
+    float rate; /* in [0,1): fraction of activations that become 0; the others
+                   are multiplied by 1/(1 - rate) */
     uint64_t seed;
     uint32_t place;  /* ES_DROP_... + 2 * layer */
-    uint32_t offset; /* added to the pass number, which is read from memory */
-    bool back;       /* applied to gradients, which are not rounded */
+    uint32_t offset; /* added to the pass number, which the operation reads from
+                        memory */
+    bool back;       /* the input is a gradient, which is not rounded */
 } es_dropout;
 
 /** Dropout at one place in one pass. The counter of Philox-4x32-10 consists of
@@ -54,7 +55,7 @@ ES_DROPOUT_FUNCTION es_drop_mask es_drop_mask_of(const es_dropout *how,
     return mask;
 }
 
-/** Replaces a 128-bit counter by 128 random bits (Philox-4x32-10: Salmon et
+/** Replaces the 128-bit counter c by 128 random bits (Philox-4x32-10: Salmon et
  *  al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). */
 ES_DROPOUT_FUNCTION void es_philox(uint32_t c[4], uint32_t key0, uint32_t key1)
 {
@@ -70,8 +71,8 @@ ES_DROPOUT_FUNCTION void es_philox(uint32_t c[4], uint32_t key0, uint32_t key1)
     }
 }
 
-/** Writes the factors of elements 4 block .. 4 block + 3: 0 if dropped, else
- *  the scale. */
+/** Writes the factors of elements 4 block .. 4 block + 3: 0 for a dropped
+ *  element, else mask->scale. */
 ES_DROPOUT_FUNCTION void es_drop_factors(float out[4], const es_drop_mask *mask,
                                          uint64_t block)
 {

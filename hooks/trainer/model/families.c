@@ -1,5 +1,5 @@
 /* Defines the properties of each model family, and computes the sizes that
- * follow from a configuration. */
+ * follow from a configuration, such as the width of a head. */
 #include "hooks/trainer/model/config.h"
 
 const char *const es_family_names[ES_N_FAMILIES + 1] = {

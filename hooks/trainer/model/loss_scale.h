@@ -1,7 +1,7 @@
 /**
  * Chooses the factor by which the loss is multiplied if activations are fp16,
- * so that small gradients do not vanish. The factor is as large as the largest
- * gradient permits.
+ * so that small gradients do not vanish. The factor is doubled regularly and
+ * halved when a gradient overflows.
  */
 #ifndef ES_LOSS_SCALE_H
 #define ES_LOSS_SCALE_H

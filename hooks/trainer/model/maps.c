@@ -1,5 +1,5 @@
-/* Computes mean attention maps: computes attention weights by their definition,
- * one row at a time, and sums them over the cells of a map. */
+/* Computes mean attention maps. Attention weights are computed by their
+ * definition, one row at a time, and summed over the cells of a map. */
 #include "hooks/trainer/model/maps.h"
 
 #include "analyzer/base/checked.h"
@@ -15,7 +15,7 @@ struct es_maps {
     int width; /* total width of all heads: n_head d_k */
     bool has_heads;
     int n_kept; /* number of maps per layer: n_head, or 1 for the mean only */
-    int n_sequences; /* number of sequences that each layer has added */
+    int n_sequences; /* number of sequences added in each layer */
     int *cell;       /* (T) cell to which each token belongs */
     double *sums;    /* (L, n_kept, S, S) sums of weights */
     float *keys;     /* (d_k,T) keys of a head, transposed */
@@ -101,8 +101,8 @@ void es_maps_reset(es_maps *maps)
 
 /* --- weights -------------------------------------------------------------- */
 
-/** Replaces the scores row (n) by weights. A score that is not finite makes
- *  every weight of the row NaN. */
+/** Replaces the n scores in `row` by softmax weights. A score that is not
+ *  finite makes every weight of the row NaN. */
 static void softmax(float *row, int n)
 {
     float largest = row[0], sum = 0;
@@ -152,8 +152,8 @@ static void scaled_relu(float *row, int n, const es_attention *how)
         row[j] = row[j] <= 0 ? 0 : row[j] / length_of(how, n);
 }
 
-/** Computes the weights of query i of a head over the keys that it sees, into
- *  maps->row (i + 1). */
+/** Computes the weights of query i of a head over the keys that the query sees,
+ *  and writes them to maps->row (i + 1). */
 static void weigh(es_maps *maps, const float *q, int i, int head_width,
                   const es_attention *how, const float *log_t)
 {
@@ -177,8 +177,8 @@ static void weigh(es_maps *maps, const float *q, int i, int head_width,
         scaled_relu(row, n, how);
 }
 
-/** Adds the weights of one head in one sequence to `sums`. qkv points to the
- *  sequence's first token and the head's first column. */
+/** Adds the weights of one head in one sequence to `sums`. `qkv` points to the
+ *  sequence's first token, at the head's first column. */
 static void add_head(es_maps *maps, double *sums, const float *qkv,
                      const es_attention *how, const float *log_t)
 {
@@ -231,7 +231,7 @@ es_status es_maps_add(es_maps *maps, es_model *model)
 
 /* --- results -------------------------------------------------------------- */
 
-/** Computes the range of tokens of cell c: first .. end - 1. */
+/** Computes the tokens of cell c, first .. end - 1. */
 static void bounds(const es_maps *maps, int c, int *first, int *end)
 {
     const int64_t n = maps->n_ctx, size = maps->size;
@@ -239,7 +239,7 @@ static void bounds(const es_maps *maps, int c, int *first, int *end)
     *end = (int)(((c + 1) * n + size - 1) / size);
 }
 
-/** Counts the pairs of a query and a key that it sees in a block of the map. */
+/** Counts the pairs of a query and a visible key in a block of the map. */
 static double count_pairs(const es_maps *maps, int query_cell, int key_cell)
 {
     int first, end, key, key_end;

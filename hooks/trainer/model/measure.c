@@ -16,23 +16,25 @@ const char *const es_layer_series_names[ES_N_LAYER_SERIES] = {
 };
 
 struct es_measure {
-    size_t n_layers, n_heads; /* n_heads: L H, all heads of the model */
+    /* n_heads = L H is the number of heads in the whole model */
+    size_t n_layers, n_heads;
     double n_activations; /* number of activations per layer and micro-batch */
     int n_batches;
     es_head_sums *heads;   /* (L,H) */
     es_layer_sums *layers; /* (L) */
-    float *out; /* (L,H) buffer for the results that es_measure_heads lends */
+    float *out;            /* (L,H) buffer for the result of es_measure_heads */
     es_model_config config;
-    float *parameters; /* (series, L*H) recorded values of parameters */
-    float *members;    /* (n_members, L*H) single values of parameters */
+    float *parameters; /* (series, L*H) recorded series of parameters */
+    float *members;    /* (n_members, L*H) individual values of parameters */
     size_t n_members;
     bool has_members;
     es_head_details *head_details;   /* (L,H) */
     es_layer_details *layer_details; /* (L) */
     es_detail_sums details;          /* sum of the details added so far */
-    float *ranges; /* (ES_N_RANGES,L) largest |input| so far */
+    float *ranges; /* (ES_N_RANGES,L) largest |input| in all added passes */
     bool has_range[ES_N_RANGES];
-    /* by place of a polynomial; NULL if inference is exact */
+    /* Findings for each place that has a polynomial; NULL if inference is
+     * exact. */
     es_findings *findings;
     bool has_findings;
 };
@@ -107,8 +109,8 @@ void es_measure_reset(es_measure *measure)
     measure->has_findings = false;
 }
 
-/* Keeps the larger range of each layer; a NaN or a missing value is kept,
- * too. */
+/* Keeps the larger range of each layer; once a range is NaN or missing, it
+ * stays so. */
 static void add_ranges(es_measure *measure, const es_model *model)
 {
     for (int r = 0; r < ES_N_RANGES; r++) {
@@ -134,8 +136,8 @@ static void add_findings(es_measure *measure, const es_findings *more)
     measure->has_findings = measure->has_findings || more;
 }
 
-/* Adds details. Only the first call provides the details of weights and of the
- * step. */
+/* Adds details. The details of weights and of the step are taken from the first
+ * call and ignored in later calls. */
 static void add_details(es_measure *measure, const es_detail_sums *more)
 {
     if (!more->heads)
@@ -297,8 +299,8 @@ static double layer_detail(const es_measure *measure, size_t layer,
     }
 }
 
-/* Joins the findings of all polynomials in the layer; missing if the layer has
- * none. */
+/* Combines the findings of all polynomials of the detail's kind in the layer,
+ * and returns the detail; es_missing() if the layer has no such polynomial. */
 static float polynomial_detail(const es_measure *measure, size_t layer,
                                es_detail detail)
 {

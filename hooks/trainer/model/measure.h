@@ -1,6 +1,7 @@
 /**
- * Collects the statistics of heads and layers over the micro-batches of one
- * training step or evaluation, as samples for the recorder.
+ * Collects the statistics of heads and layers over the micro-batches of a
+ * training step or of an evaluation, and returns them as samples for the
+ * recorder.
  */
 #ifndef ES_MEASURE_H
 #define ES_MEASURE_H
@@ -23,23 +24,24 @@ typedef struct es_measure es_measure;
  *  ES_OK or ES_ENOMEM. */
 es_status es_measure_new(es_measure **out,
                          const es_model_config *config) ES_MUST_USE;
-void es_measure_free(es_measure *measure); /* NULL is fine */
+void es_measure_free(es_measure *measure); /* NULL is allowed */
 
-/** Removes everything that was added. */
+/** Removes everything that was added to `measure`. */
 void es_measure_reset(es_measure *measure);
 
-/** Adds the model's passes between the last es_model_begin, which must have
- *  been called with `measure`, and es_model_end. */
+/** Adds the model's passes between the last es_model_begin, whose argument
+ *  `measure` must have been true, and es_model_end. */
 void es_measure_add(es_measure *measure, const es_model *model);
 
-/** Number of forward passes since the last reset. */
+/** Returns the number of forward passes that were added since the last reset.
+ *  */
 int es_measure_n_batches(const es_measure *measure);
 
 /**
  * Return the values of each head or layer over all added passes, as float32.
  *
- * Series of heads are defined in analyzer/heads; a series that the model's
- * attention does not have is NaN. act_rms is the root mean square of all
+ * Series of heads are defined in analyzer/heads; values are NaN if the model's
+ * attention does not have the series. act_rms is the root mean square of all
  * activations, NaN if an activation is not finite.
  *
  *   es_measure_heads   (L,H), borrowed until the next call
@@ -50,15 +52,15 @@ const float *es_measure_layers(es_measure *measure, es_layer_series series);
 
 /**
  * Returns a series of parameters with its values before the first added pass,
- * and so before the step's update; (L,H) or (L), borrowed until the next reset.
- * The model must have the series.
+ * which are the values before the step's update; (L,H) or (L), borrowed until
+ * the next reset. The model must have the series.
  */
 const float *es_measure_parameters(const es_measure *measure,
                                    es_parameter_series series);
 
 /** Returns individual values of parameters before the first added pass,
- *  (members,L,H); NULL if they are not recorded in this step or the model has
- *  none. */
+ *  (members,L,H); NULL if members are not recorded in this step, or the model
+ *  has no members. */
 const float *es_measure_members(const es_measure *measure);
 
 /** Returns true if the added passes measured the detail. Some details are not
@@ -68,13 +70,13 @@ bool es_measure_has_detail(const es_measure *measure, es_detail detail);
 /**
  * Returns the values of a detail for which es_measure_has_detail is true, (L,H)
  * or (L), borrowed until the next call or reset. A detail of the FFN is
- * es_missing() in layers without one; values that are not finite are NaN.
+ * es_missing() in layers without an FFN; values that are not finite are NaN.
  * Details of weights and of a step are from the first passes that were added.
  */
 const float *es_measure_detail(es_measure *measure, es_detail detail);
 
-/** Returns the findings of the polynomials by place (polynomial.h), borrowed
- *  until the next reset; NULL if inference is exact. */
+/** Returns the findings of each place that has a polynomial (polynomial.h),
+ *  borrowed until the next reset; NULL if inference is exact. */
 const es_findings *es_measure_findings(const es_measure *measure);
 
 /** Returns the first layer whose output was not finite; -1 if all outputs were

@@ -15,7 +15,7 @@
 static es_status draw_parameters(es_model *model)
 {
     /* The initial values do not depend on the number of threads. If a device
-     * computes, all processors of the host can be used to draw them. */
+     * computes, drawing them can therefore use all processors of the host. */
     const int n_threads = model->ops->device_name
                               ? es_count_processors()
                               : model->ops->n_threads(model->backend);
@@ -197,8 +197,9 @@ es_parameter es_model_parameter(const es_model *model, size_t index)
                           .trainable = param->n_trainable > 0};
 }
 
-/** Checks access to array `index` of one of the model's allocations. `in` is
- *  NULL for the gradients and moments of a model that can only run forward. */
+/** Checks access to array `index`, of which the caller expects n floats. `in`
+ *  is the allocation (values, gradients or moments), or NULL if the model has
+ *  none because it can only run forward. */
 static es_status check_access(const es_model *model, const es_mem *in,
                               size_t index, size_t n)
 {

@@ -1,6 +1,6 @@
 /**
- * Runs a model on one back-end: forward and backward passes, updates, and
- * statistics for the recorder.
+ * Builds a model on one back-end, runs forward and backward passes and updates,
+ * and measures statistics for the recorder.
  */
 #ifndef ES_MODEL_H
 #define ES_MODEL_H
@@ -10,14 +10,15 @@
 
 typedef struct es_model es_model;
 
-/** Checks a configuration. ES_OK; ES_EUSAGE: es_model_config_check refuses it,
- *  or the back-end does not support it. */
+/** Checks a configuration without building the model. Returns ES_OK, or
+ *  ES_EUSAGE if es_model_config_check refuses the configuration or the back-end
+ *  does not support it. */
 es_status es_model_check(const es_model_config *config,
                          const es_ops *ops) ES_MUST_USE;
 
-/** Checks a micro-batch; targets may be NULL. ES_OK; ES_EFORMAT: a token or
- *  pixel is outside the vocabulary, or a target is not an output of the model.
- *  The sizes are those of es_model_pass. */
+/** Checks a micro-batch; targets may be NULL. Returns ES_OK, or ES_EFORMAT if a
+ *  token or pixel is outside the vocabulary, or if a target is not an output of
+ *  the model. The sizes are those of the arguments of es_model_pass. */
 es_status es_model_config_check_tokens(const es_model_config *config,
                                        const int32_t *tokens,
                                        const int32_t *targets) ES_MUST_USE;
@@ -33,45 +34,46 @@ es_status es_model_config_check_tokens(const es_model_config *config,
  * parameters that they share. With the same seed and number of threads, all
  * later results are bit-identical.
  *
- * ES_OK; ES_EUSAGE: see es_model_check; ES_ENOMEM; ES_EIO (no device).
+ * Returns ES_OK; ES_EUSAGE, see es_model_check; ES_ENOMEM; or ES_EIO if there
+ * is no device.
  */
 es_status es_model_new(es_model **out, const es_model_config *config,
                        const es_ops *ops, int n_threads) ES_MUST_USE;
-void es_model_free(es_model *model); /* NULL is fine */
+void es_model_free(es_model *model); /* NULL is allowed */
 
 const es_model_config *es_model_config_of(const es_model *model);
 
-/** Number of trainable scalars. */
+/** Returns the number of trainable scalars. */
 size_t es_model_n_parameters(const es_model *model);
 
 /**
- * Access to parameters by number, 0 .. es_model_n_arrays - 1, in the order and
- * with the names of README.md in this folder.
+ * A parameter array. Arrays are numbered 0 .. es_model_n_arrays - 1, in the
+ * order and with the names of README.md in this folder.
  */
 typedef struct es_parameter {
     const char *name;
-    int layer; /* -1 outside the layers */
+    int layer; /* -1 for arrays outside the layers */
     int n_dims;
     int dims[4];
     size_t n;
-    bool decays;    /* weight decay applies */
-    bool trainable; /* false: an array of SNorm's state, which no update changes
-                       and which is not part of the gradient norm */
+    bool decays;    /* true if weight decay applies to the array */
+    bool trainable; /* false for an array of SNorm's state, which no update
+                       changes and which is not part of the gradient norm */
 } es_parameter;
 
 size_t es_model_n_arrays(const es_model *model);
 es_parameter es_model_parameter(const es_model *model, size_t index);
 
-/** Copy a parameter or its gradient to or from the host; n is its number of
- *  floats. */
+/** Copy the values or the gradient of an array to or from the host; n is the
+ *  array's number of floats. */
 es_status es_model_get(es_model *model, size_t index, float *values, size_t n);
 es_status es_model_set(es_model *model, size_t index, const float *values,
                        size_t n);
 es_status es_model_get_gradient(es_model *model, size_t index, float *values,
                                 size_t n);
 
-/** Access to the optimiser's state, for checkpoints: AdamW's first and second
- *  moments (0 for arrays that do not train) and the number of updates. */
+/** The optimiser's state, for checkpoints: AdamW's first and second moments (0
+ *  for arrays that are not trained) and the number of updates. */
 typedef enum es_moment { ES_MOMENT_FIRST, ES_MOMENT_SECOND } es_moment;
 es_status es_model_get_moment(es_model *model, es_moment moment, size_t index,
                               float *values, size_t n);
@@ -80,18 +82,19 @@ es_status es_model_set_moment(es_model *model, es_moment moment, size_t index,
 int64_t es_model_n_updates(const es_model *model);
 void es_model_set_n_updates(es_model *model, int64_t n);
 
-/** Number of threads; results are bit-identical only with the same number. */
+/** Returns the number of threads; results are bit-identical only with the same
+ *  number. */
 int es_model_n_threads(const es_model *model);
 
-/** Name of the back-end's device, borrowed from the model; NULL if the host
- *  computes. */
+/** Returns the name of the back-end's device, borrowed from the model; NULL if
+ *  the back-end computes on the host. */
 const char *es_model_device_name(const es_model *model);
 
 /**
  * Initialises the parameters of WNorm and SNorm from the current weights: g
  * becomes the column norms, and u and v the result of 20 power iterations.
  * es_model_new does this for new models; call this function after storing
- * weights for which g, u and v are unknown. ES_OK; ES_ENOMEM.
+ * weights for which g, u and v are unknown. Returns ES_OK or ES_ENOMEM.
  */
 es_status es_model_start_norms(es_model *model) ES_MUST_USE;
 
@@ -101,7 +104,7 @@ typedef struct es_losses {
                               had no targets */
     double range;          /* weighted sum of the range losses (ranges.h) */
     double accuracy; /* in an evaluation, the fraction of images whose class has
-                        the largest logit; else 0 */
+                        the largest logit; otherwise 0 */
 } es_losses;
 
 /* --- asynchronous passes -------------------------------------------------
@@ -113,7 +116,8 @@ typedef struct es_losses {
  * Begins a sequence of passes.
  *
  *   measure  true: the passes also measure rows, heads and layers, and the
- *            current values of the parameters of parameter_series.h are stored
+ *            current values of the parameters that parameter_series.h lists are
+ *            stored
  *   train    settings for es_model_take_step; NULL: no step will be taken
  */
 void es_model_begin(es_model *model, bool measure, const es_train_config *train,
@@ -122,23 +126,24 @@ void es_model_begin(es_model *model, bool measure, const es_train_config *train,
 /**
  * Runs a forward pass over one micro-batch.
  *
- *   tokens, targets  (B,T) int32 in [0,V); targets may be NULL, then there is
- *                    no loss. With images, tokens are pixels,
+ *   tokens, targets  (B,T) int32 in [0,V); targets may be NULL, in which case
+ *                    there is no loss. With images, tokens are pixels,
  *                    es_model_config_n_inputs per image, and each image has one
  *                    target
- *   training         false: evaluation. SNorm's u and v change in the first
- *                    training pass after es_model_new or an update
+ *   training         false in an evaluation. SNorm's u and v change in the
+ *                    first training pass after es_model_new or an update
  *
- * ES_OK; ES_EFORMAT (a token outside the vocabulary). NaN is a result, not an
- * error.
+ * Returns ES_OK, or ES_EFORMAT if a token is outside the vocabulary. A NaN is a
+ * result, not an error.
  */
 es_status es_model_pass(es_model *model, const int32_t *tokens,
                         const int32_t *targets, bool training) ES_MUST_USE;
 
 /**
  * Adds scale * dLoss/dparameters of the last forward pass to the gradients.
- * ES_OK; ES_EARGUMENT if there was no pass with targets since the last call, or
- * the model is forward_only; es_model_take_step refuses such a model, too.
+ * Returns ES_OK, or ES_EARGUMENT if there was no pass with targets since the
+ * last call, or the model is forward_only; es_model_take_step refuses such a
+ * model, too.
  */
 es_status es_model_backward(es_model *model, double scale) ES_MUST_USE;
 
@@ -157,23 +162,25 @@ typedef struct es_outcome {
     es_losses losses;
     double grad_norm; /* norm of the gradient before clipping; 0 without
                          es_model_take_step */
-    bool skipped; /* the norm or a loss was not finite, so no step was taken */
+    /* no step was taken because the norm or a loss was not finite */
+    bool skipped;
 } es_outcome;
 
-/** Returns one line on how the back-end was opened, or "". */
+/** Returns a line about how the back-end was opened, or "". */
 const char *es_model_note(const es_model *model);
 
-/** ES_OK; ES_EIO: the device has failed, and the model can no longer be
- *  used. */
+/** Returns ES_OK, or ES_EIO if the device has failed and the model can no
+ *  longer be used. */
 es_status es_model_status(es_model *model) ES_MUST_USE;
 
-/** Waits for the passes and writes their results. Returns like
- *  es_model_status. */
+/** Waits for the passes and writes their results to *out. Returns the statuses
+ *  of es_model_status. */
 es_status es_model_end(es_model *model, es_outcome *out) ES_MUST_USE;
 
-/** The factor by which the back-end multiplies the loss (loss_scale.h); 1 if
- *  the back-end does not scale the loss. A new factor applies from the next
- *  es_model_begin. Reported gradients do not include the factor. */
+/** scales_loss returns true if the back-end multiplies the loss by a factor
+ *  (loss_scale.h). set_loss_scale sets the factor from the next es_model_begin
+ *  on; it has no effect on other back-ends. Reported gradients do not include
+ *  the factor. */
 bool es_model_scales_loss(const es_model *model);
 void es_model_set_loss_scale(es_model *model, double scale);
 
@@ -182,28 +189,30 @@ void es_model_set_loss_scale(es_model *model, double scale);
 struct es_transport;
 
 /**
- * Makes all ranks take the following steps together. Each rank has separate
- * micro-batches; gradients, losses and measurements are added up in the order
- * of the ranks, and all ranks make the same update.
+ * Makes this rank take the following steps together with all other ranks. Each
+ * rank has separate micro-batches; gradients, losses and measurements are added
+ * up in the order of the ranks, and all ranks make the same update.
  *
- *   transport    borrowed; NULL: there is no other rank
- *   fixed_order  add micro-batch by micro-batch, in the order of all ranks'
- *                micro-batches, so that the bits do not depend on the number of
- *                ranks; also applies to a single rank
- *   note         (size) output: one line that says why the back-end does not
- *                compute the sums although it could, else ""
+ *   transport    borrowed; NULL if there is no other rank
+ *   fixed_order  add the gradients of one micro-batch after another, in the
+ *                order of all ranks' micro-batches, so that the bits do not
+ *                depend on the number of ranks; also has this effect with a
+ *                single rank
+ *   note         (size) output: one line with the reason why the sums are
+ *                computed on the host although the back-end has operations for
+ *                ranks, else ""
  *
- * Call once, before the first step. ES_OK; ES_ENOMEM; ES_EIO (the back-end
- * cannot reach other ranks); the errors of es_transport_gather.
+ * Call once, before the first step. Returns ES_OK; ES_ENOMEM; ES_EIO if the
+ * back-end cannot reach other ranks; or the errors of es_transport_gather.
  */
 es_status es_model_set_ranks(es_model *model, struct es_transport *transport,
                              bool fixed_order, char *note,
                              size_t size) ES_MUST_USE;
 
-/** Makes the passes common to all ranks; call after es_model_begin.
- *  es_model_end then joins the results of all ranks. Without this call the
- *  passes belong to this rank only. The steps of es_model_run_step are always
- *  common. */
+/** Makes the following passes common to all ranks, so that es_model_end joins
+ *  the results of all ranks; call it after es_model_begin. Without this call
+ *  the passes belong to this rank only. The steps of es_model_run_step are
+ *  always common. */
 void es_model_share(es_model *model);
 
 /* --- a step of training ------------------------------------------------- */
@@ -211,23 +220,24 @@ void es_model_share(es_model *model);
 /** Parameters of es_model_run_step. */
 typedef struct es_step_plan {
     int n_batches; /* number of micro-batches; the loss is the mean over them */
-    /* Writes micro-batch i = 0 .. n_batches - 1, in this order: tokens, targets
-     * (B,T) int32. ES_OK, or any error. */
+    /* Writes micro-batch i as tokens and targets (B,T) int32; called for i = 0
+     * .. n_batches - 1 in this order. Returns ES_OK or any error. */
     es_status (*draw)(void *user, int32_t *tokens, int32_t *targets, int i);
-    /* NULL, or a function that the host runs before it waits for the
-     * back-end */
+    /* A function that the host runs before it waits for the back-end, or
+     * NULL. */
     void (*meanwhile)(void *user);
     void *user;
     double lr;
     uint64_t pass; /* number of micro-batches of all ranks before this step; it
                       determines which activations dropout drops */
-    bool measure, may_skip; /* see es_model_begin and es_model_take_step */
+    /* arguments of es_model_begin and es_model_take_step */
+    bool measure, may_skip;
 } es_step_plan;
 
-/** Largest number of micro-batches of a step that runs as one sequence of
- *  operations. A step with more micro-batches runs separate passes: captured
- *  operations use memory of the device, and between so many passes the gaps are
- *  negligible. */
+/** Maximum number of micro-batches in a step that runs as one sequence of
+ *  operations. A step with more micro-batches runs separate passes, because
+ *  captured operations use memory of the device, and the gaps between so many
+ *  passes are negligible. */
 enum { ES_MAX_UNROLLED = 8 };
 
 /**
@@ -238,24 +248,25 @@ enum { ES_MAX_UNROLLED = 8 };
  * ES_MAX_UNROLLED, then all micro-batches of a step are drawn first and the
  * rest of the step is one sequence of operations.
  *
- * ES_OK; ES_EARGUMENT (the model is forward_only); ES_EFORMAT (a token outside
- * the vocabulary); ES_ENOMEM, only in the first step; the errors of `draw` and
- * es_model_status; with several ranks also those of es_transport_add.
+ * Returns ES_OK; ES_EARGUMENT (the model is forward_only); ES_EFORMAT (a token
+ * is outside the vocabulary); ES_ENOMEM, only in the first step; the errors of
+ * `draw` and es_model_status; or, with several ranks, the errors of
+ * es_transport_add.
  */
 es_status es_model_run_step(es_model *model, es_outcome *out,
                             const es_step_plan *plan,
                             const es_train_config *train) ES_MUST_USE;
 
 /**
- * Run es_model_run_step in two parts, without plan->meanwhile. launch_step does
- * not wait; finish_step waits for the oldest launched step, whose results the
- * model then reports. If es_model_runs_ahead returns true, a second step may be
- * launched before the first is finished. It is launched as if the first step
- * were not skipped; if the first one is skipped, the second changes no
- * parameter and is skipped, too.
+ * Do the work of es_model_run_step in two parts, without calling
+ * plan->meanwhile. launch_step does not wait; finish_step waits for the oldest
+ * launched step, whose results the model then reports. If es_model_runs_ahead
+ * returns true, a second step may be launched before the first is finished. The
+ * second step is launched as if the first step were not skipped; if the first
+ * step is skipped, the second step changes no parameter and is skipped, too.
  *
- * Return like es_model_run_step, and ES_EARGUMENT: too many steps are in
- * progress.
+ * Return the statuses of es_model_run_step, and ES_EARGUMENT if too many steps
+ * are in progress.
  */
 es_status es_model_launch_step(es_model *model, const es_step_plan *plan,
                                const es_train_config *train) ES_MUST_USE;
@@ -280,22 +291,23 @@ es_status es_model_update(es_model *model, const es_train_config *train,
                           double lr, double *grad_norm) ES_MUST_USE;
 
 /** Computes the logits (B,T,V) of the last forward pass with the current
- *  weights. Borrowed host memory, valid until the next call. NULL when out of
- *  memory. */
+ *  weights. Returns borrowed host memory, valid until the next call, or NULL
+ *  when out of memory. */
 const float *es_model_logits(es_model *model);
 
 /** Returns a statistic of the rows of the last measured forward pass,
- *  (L,B,H,T), borrowed until the next call; layer l starts at l*B*H*T. NULL
- *  when out of memory, or if the model's attention has no such statistic. */
+ *  (L,B,H,T), borrowed until the next call. Layer l starts at index l*B*H*T.
+ *  Returns NULL when out of memory, or if the model's attention does not have
+ *  the statistic. */
 const float *es_model_rows(es_model *model, es_row_statistic statistic);
 
 /** Writes a series of the measured passes between the last es_model_begin and
- *  es_model_end: out (L,H). Undefined for a series that the model's attention
- *  does not have. */
+ *  es_model_end to out (L,H). The values are undefined if the model's attention
+ *  does not have the series. */
 void es_model_heads(double *out, const es_model *model, es_head_series series);
 
-/** Writes statistics of each layer's output in the measured passes: the number
- *  of NaN and infinite activations (L), and the root mean square (L). */
+/** Writes two statistics of each layer's output in the measured passes: the
+ *  number of NaN and infinite activations (L), and the root mean square (L). */
 void es_model_activation_stats(const es_model *model, float *nan_activations,
                                float *act_rms);
 

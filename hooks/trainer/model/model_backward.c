@@ -1,7 +1,7 @@
-/* The backward pass. dx holds the gradient of the residual stream, to which
- * every sub-block adds. Parallel sub-blocks both need the gradient of the
- * block's output, so the attention's projection is processed before the FFN
- * adds to dx. */
+/* Runs the backward pass. dx holds the gradient of the residual stream, to
+ * which every sub-block adds. If sub-blocks are parallel, both need the
+ * gradient of the block's output, so the attention's projection is processed
+ * before the FFN adds to dx. */
 #include "hooks/trainer/model/model_internal.h"
 
 #include <string.h>
@@ -71,8 +71,8 @@ static void product_backward(const es_model *model, es_mem *to,
                                       es_model_n_rows(model), add);
 }
 
-/* Computes the gradients of pre, in dwide, and of SwiGLU's gate from df, the
- * gradient of the FFN's output, and recomputes the input of the FFN's last
+/* Computes from df, the gradient of the FFN's output, the gradients of `pre`
+ * (in dwide) and of SwiGLU's gate, and recomputes the input of the FFN's last
  * matrix. */
 static void backward_activation(const es_model *model, int layer, es_mem *post,
                                 const es_mem *df)
@@ -122,8 +122,8 @@ static void backward_ffn(const es_model *model, int layer, const es_mem *df)
                       ES_ROLE_LN_2_WEIGHT);
 }
 
-/* Converts the gradient of the block's output, in dx, to the gradient of
- * middle, and returns the gradient of the FFN's output. */
+/* Converts dx from the gradient of the block's output to the gradient of
+ * `middle`, and returns the gradient of the FFN's output. */
 static const es_mem *split_gradient(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
@@ -145,7 +145,7 @@ static const es_mem *split_gradient(const es_model *model, int layer)
     return model->df;
 }
 
-/* Returns the memory that holds the scale of the loss. */
+/* Returns the memory of es_control, which contains the scale of the loss. */
 static const es_mem *control(const es_model *model)
 {
     return es_model_reported(model, &model->report.tally->control);
@@ -168,8 +168,8 @@ static const es_mem *entropy_gradient(const es_model *model, int layer,
     return model->dentropy;
 }
 
-/* Computes the gradient of the heads' outputs from the gradient of middle, in
- * dx. */
+/* Computes the gradient of the heads' outputs from dx, the gradient of
+ * `middle`. */
 static void backward_projection(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
@@ -183,8 +183,8 @@ static void backward_projection(const es_model *model, int layer)
                                       es_model_n_rows(model), false);
 }
 
-/* Adds to the gradient of x the parts that come through q, k and v, whose
- * gradients are in dwide, and through the gate. */
+/* Adds the part of the gradient of x that comes through the gate and through q,
+ * k and v, whose gradients are in dwide. */
 static void backward_inputs(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
@@ -291,7 +291,7 @@ static void backward_block(const es_model *model, int layer, double scale)
     backward_inputs(model, layer);
 }
 
-/* Computes the gradient of the last layer's output from the logits. */
+/* Runs the backward pass from the logits to the last layer's output. */
 static void backward_end(const es_model *model, double scale)
 {
     const es_mem *x = model->layers[model->config.n_layer].x;

@@ -1,4 +1,5 @@
-/* Runs a forward pass: calls the back-end's operations in their order. */
+/* Runs a forward pass by calling the back-end's operations in the model's
+ * order. */
 #include "hooks/trainer/model/model_internal.h"
 
 es_mem *es_model_value(const es_model *model, int layer, es_role role)
@@ -267,7 +268,7 @@ static void forward_attention(const es_model *model, int layer, bool measure)
              ES_ROLE_LN_1_WEIGHT);
 }
 
-/* Writes FFN(u2) to `out`; if there is a residual, adds it. */
+/* Writes FFN(u2) to `out`; adds `residual` unless it is NULL. */
 static void feed(const es_model *model, int layer, es_mem *out,
                  const es_mem *residual)
 {
@@ -398,7 +399,7 @@ static void forward_blocks(const es_model *model, bool measure)
                                  config->n_head, config->ctx);
 }
 
-/* Checks that all n numbers are in least .. end - 1. */
+/* Checks that each of n values is in the range least .. end - 1. */
 static es_status check_each(const char *what, const int32_t *tokens, int n,
                             int32_t least, int end)
 {

@@ -19,13 +19,14 @@ int es_model_loss_rows(const es_model *model)
     return n < most ? n : most;
 }
 
-/* A block of rows of the last layer's output, with the associated arrays. */
+/* A block of consecutive rows of the last layer's output, with the arrays that
+ * belong to the rows. */
 typedef struct block {
     int n;
-    es_mem *x, *dx; /* (n,d) act: output of Nf or of the block, and its
-                       gradient */
-    es_mem *targets, *row_loss, *lse; /* (n) targets, losses and log-sum-exps of
-                                         the rows */
+    /* (n,d) act: input of the output matrix, and the gradient of this input */
+    es_mem *x, *dx;
+    /* (n) target, loss and log-sum-exp of each row */
+    es_mem *targets, *row_loss, *lse;
 } block;
 
 static block block_from(const es_model *model, int first)
@@ -106,8 +107,8 @@ static void make_gradient(const es_model *model, const block *rows, float scale)
         es_model_logit_stride(model));
 }
 
-/* Runs the backward pass of a block. `add`: add to the gradient of the weights
- * instead of overwriting it. */
+/* Runs the backward pass of a block. If `add`, adds to the gradient of the
+ * weights; otherwise overwrites the gradient. */
 static void go_back(const es_model *model, const block *rows, bool add)
 {
     const es_linear head = es_model_head(model);

@@ -6,15 +6,16 @@
 
 #define ALIGNMENT 64
 
-/* Position of the next array in the block. If there is no memory yet, a walk
- * only adds up sizes. */
+/* A walk over all arrays: the position at which the next array begins in the
+ * allocation. If `memory` is NULL, the walk only adds up the sizes. */
 typedef struct plan {
     es_mem *memory;
     size_t at;
     bool overflow;
 } plan;
 
-/* Assigns n_rows rows of `count` elements of `size` bytes to *out. */
+/* Assigns an array of n_rows rows with `count` elements of `size` bytes each to
+ * *out. */
 static void take(plan *to, es_mem **out, size_t n_rows, size_t count,
                  size_t size)
 {
@@ -27,7 +28,7 @@ static void take(plan *to, es_mem **out, size_t n_rows, size_t count,
         to->overflow = true;
 }
 
-/* Assigns the arrays for a norm's output and statistics, if the norm exists. */
+/* Assigns the arrays for a norm's output and statistics. */
 static void take_norm(plan *to, const es_model *model, es_mem **y,
                       es_mem **mean, es_mem **rstd)
 {
@@ -44,13 +45,13 @@ static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
     const size_t n = (size_t)es_model_n_rows(model);
     const size_t d = (size_t)config->d_model;
     const size_t act = model->ops->activation_size;
-    /* If `middle` is only needed for the following sum, it shares the memory of
-     * the sum. */
+    /* If no array is assigned to `middle`, it uses the memory of the sum that
+     * is computed next. */
     if (!es_model_traits(model)->is_parallel || es_model_is_scaled(model))
         take(to, &layer->middle, n, d, act);
+    /* In simplified blocks, the FFN uses the output of the attention's norm. */
     if (es_model_config_has_norm(config) &&
-        !es_model_traits(model)->is_simplified) /* simplified blocks share the
-                                                   norm of the attention */
+        !es_model_traits(model)->is_simplified)
         take_norm(to, model, &layer->u2, &layer->mean2, &layer->rstd2);
     /* A linear FFN keeps its inner values for the gradient of the weights. */
     if (config->arch.ffn != ES_FFN_FUSED)
@@ -63,7 +64,7 @@ static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
         take(to, &layer->f, n, d, act);
 }
 
-/* Assigns the arrays for q, k and v of heads that share keys and values. */
+/* Assigns the arrays for separate q, k and v, which are combined into qkv. */
 static void plan_shared_heads(plan *to, const es_model *model,
                               es_layer_memory *layer)
 {
@@ -92,7 +93,8 @@ static void plan_layer(plan *to, const es_model *model, int index)
         return;
     const size_t heads = (size_t)es_model_config_query_width(config);
     const bool has_norm = es_model_value(model, index, ES_ROLE_LN_1_WEIGHT);
-    /* the output of this norm goes to u2 */
+    /* A norm after the sub-block writes its output to u2, so only its
+     * statistics need memory. */
     if (has_norm && es_model_traits(model)->is_post_norm) {
         take(to, &layer->mean1, n, 1, f4);
         take(to, &layer->rstd1, n, 1, f4);
@@ -112,7 +114,8 @@ static void plan_layer(plan *to, const es_model *model, int index)
         plan_ffn(to, model, layer);
 }
 
-/* Returns true if the last norm is RMSNorm; other norms may be absent. */
+/* Returns true if the last norm is always RMSNorm, whatever norm the layers
+ * have. */
 static bool has_rms_norm(const es_model_config *config)
 {
     return config->family == ES_FAMILY_LLAMA ||
@@ -179,8 +182,7 @@ static void plan_all(plan *to, es_model *model)
 {
     for (int i = 0; i <= model->config.n_layer; i++)
         plan_layer(to, model, i);
-    /* Assigns the normalised weights, which exist in addition to their
-     * parameters. */
+    /* A normalised weight needs memory in addition to its parameter. */
     const es_arch *arch = &model->config.arch;
     const size_t f4 = sizeof(float);
     size_t largest = 0;
@@ -236,9 +238,10 @@ es_status es_model_plan(es_model *model)
                                       sizes.at)) < 0)
         return status;
     plan_all(&(plan){.memory = model->activations}, model);
-    /* Without LayerNorm, the output of the norm is its input; likewise for the
-     * gate. If x + attention has no array of its own, it shares the memory of
-     * the block's output. */
+    /* Arrays that were not assigned share the memory of other arrays. Without a
+     * norm, its output u is its input x; without a gate, `gated` is `heads`;
+     * `middle`, which is x + attention, uses the memory of the block's
+     * output. */
     const int n_layer = model->config.n_layer;
     for (int i = 0; i < n_layer; i++) {
         es_layer_memory *layer = &model->layers[i];

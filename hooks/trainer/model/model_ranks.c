@@ -1,7 +1,7 @@
-/* Steps whose micro-batches are distributed over several ranks, or added up in
- * a fixed order: gradients and losses are summed before the update, which every
- * rank then computes from the same sums. This file computes the sums on the
- * host with es_transport; model_ranks_device.c uses the back-end, and
+/* Runs steps whose micro-batches are distributed over several ranks or added up
+ * in a fixed order. Gradients and losses are summed before the update, which
+ * every rank then computes from the same sums. This file computes the sums on
+ * the host with es_transport; model_ranks_device.c uses the back-end, and
  * model_ranks_report.c joins measurements. */
 #include "hooks/trainer/model/model_ranks.h"
 
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number of gradients that are on the host at a time, unless all gradients are
- * kept there. */
+/* Number of gradients that are copied to the host at a time, unless a fixed
+ * order requires all gradients there. */
 #define BUCKET ((size_t)1 << 20)
 
 int es_model_n_shared(const es_model *model, int n_batches)
@@ -84,8 +84,8 @@ void es_model_share(es_model *model)
 /* --- gradients and losses ------------------------------------------------- */
 
 /* Adds the gradients of all ranks. If `keeps`, adds them to totals (n), which
- * holds all gradients; otherwise uses totals as a buffer for one part at a time
- * and writes each sum back. */
+ * holds all n gradients; otherwise uses `totals` as a buffer for BUCKET
+ * gradients at a time and writes each sum back to the back-end. */
 static es_status add_gradients(es_model *model, bool keeps)
 {
     const es_ranks *ranks = model->ranks;
@@ -115,7 +115,8 @@ static es_status add_losses(es_model *model, double losses[2])
     return es_transport_add_double(model->ranks->transport, losses, own, 2);
 }
 
-/* Computes the largest logits of all ranks for QK-Clip; a NaN is ignored. */
+/* Computes, for QK-Clip, the largest logit of each head over all ranks. A NaN
+ * from one rank is ignored. */
 static es_status join_logits(es_model *model)
 {
     const es_report *report = &model->report;
@@ -203,8 +204,8 @@ es_status es_model_add_batch(es_model *model)
         (status = es_ranks_add_reports(model, ranks->measured, ranks->own,
                                        n_bytes, true)) != ES_OK)
         return status;
-    /* Reset the back-end's sums to zero by storing the host's unchanged
-     * copy. */
+    /* Reset the back-end's sums to zero by storing the host's copy, in which
+     * they are still zero. */
     const char *start = (const char *)report->tally;
     start += es_ranks_sums_from(model, n_bytes, &n);
     ops->store(model->backend, es_model_reported(model, start), start, n);

@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-/* The first message between ranks. If a rank lacks the library, all ranks
- * compute the sums on the host. */
+/* The first message that ranks exchange. If a rank does not have the library
+ * for reductions, all ranks compute the sums on the host. */
 typedef struct invitation {
     int has_library;
     char id[ES_RANK_ID_SIZE];
@@ -37,7 +37,8 @@ static es_rank_patience patience_of(const es_ranks *ranks)
                               ranks->transport};
 }
 
-/* Joins the devices. If another rank has failed, returns that rank's error. */
+/* Joins this rank's device with the devices of the other ranks. If another rank
+ * has failed, returns that rank's error. */
 static es_status meet(es_model *model, const char id[ES_RANK_ID_SIZE])
 {
     es_transport *transport = model->ranks->transport;
@@ -88,7 +89,8 @@ static void reduce_span(const es_model *model, size_t first, size_t end)
                                   ES_REDUCE_SUM);
 }
 
-/* Finds the range that the layer's matrices occupy among the gradients. */
+/* Finds the range first .. end - 1 that the layer's matrices occupy among the
+ * gradients. */
 static bool find_span(const es_model *model, int layer, size_t *first,
                       size_t *end)
 {
@@ -112,7 +114,8 @@ void es_model_reduce_layer(const es_model *model, int layer)
     if (!model->reduces || !ranks->is_ordered ||
         !find_span(model, layer, &first, &end))
         return;
-    /* Reduce everything up to the start of the layer above. */
+    /* Reduce all gradients between this layer's first matrix and the part that
+     * is already being reduced. */
     if (ranks->sent_end == 0)
         ranks->first = ranks->sent_end = end;
     reduce_span(model, first, ranks->first);

@@ -10,7 +10,7 @@ typedef struct parts {
     es_peak *peaks;
     es_layer_sums *layers;
     es_head_sums *heads;
-    es_head_details *head_details; /* NULL: there are no details */
+    es_head_details *head_details; /* NULL if there are no details */
     es_layer_details *layer_details;
 } parts;
 
@@ -37,7 +37,7 @@ static void add_peaks(const es_model *model, es_peak *to, const es_peak *more)
     }
 }
 
-/* Adds the sums of a report. `all`: not only the peaks. */
+/* Adds the sums of a report. If `all` is false, only adds the peaks. */
 static void add_parts(const es_model *model, const parts *to, const parts *more,
                       bool all)
 {
@@ -96,8 +96,8 @@ es_status es_model_join_reports(es_model *model, size_t n_bytes)
         return ES_OK;
     char *copy = (char *)report->tally;
     if (ranks->has_sums) {
-        /* The loaded sums cover only the last micro-batch; the values that the
-         * update wrote are kept. */
+        /* The loaded report only has the sums of the last micro-batch; add the
+         * others, and keep the loaded values that the update has written. */
         const parts to = parts_at(model, copy);
         const parts sums = parts_at(model, ranks->measured);
         add_parts(model, &to, &sums, n_bytes > report->n_always);

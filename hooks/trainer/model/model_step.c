@@ -7,8 +7,8 @@
 
 /* --- update --------------------------------------------------------------- */
 
-/* Applies QK-Clip: scales the q and k columns of each head. With WNorm, scales
- * g, which determines the norm of a column. */
+/* Applies QK-Clip: scales the q and k columns of each head, or with WNorm their
+ * g, which determines the norms of the columns. */
 static void clip_heads(const es_model *model, const es_mem *control)
 {
     const es_model_config *config = &model->config;
@@ -78,8 +78,8 @@ static void update(const es_model *model, const es_train_config *train,
         clip_heads(model, control);
 }
 
-/* Returns true if captured sequences can be used with these settings of the
- * optimiser, which are the first settings that were used. */
+/* Returns true if `train` has the settings of the optimiser with which
+ * operations are captured, which are the settings of the first call. */
 static bool captures_config(es_model *model, const es_train_config *train)
 {
     const es_train_config *first = &model->captured_config;
@@ -157,7 +157,8 @@ static es_status reserve_host_inputs(es_model *model, int n)
     return status;
 }
 
-/* Draws all micro-batches and copies them to the back-end at once. */
+/* Draws the micro-batches of a step and copies all of them to the back-end at
+ * once. */
 static es_status draw_all(es_model *model, const es_step_plan *plan)
 {
     const size_t n = (size_t)es_model_n_inputs(model);
@@ -165,7 +166,7 @@ static es_status draw_all(es_model *model, const es_step_plan *plan)
     es_status status = reserve_host_inputs(model, plan->n_batches);
     if (status < 0)
         return status;
-    /* Allocate this once only, as captured operations read from this
+    /* Allocate step_inputs only once, because captured operations read from its
      * address. */
     if (model->n_unrolled != plan->n_batches) {
         if ((status = model->ops->reserve(model->backend, &model->step_inputs,
@@ -196,8 +197,8 @@ static void zero_gradients(const es_model *model, size_t first, size_t end)
                          (end - first) * sizeof(float));
 }
 
-/* Zeroes the gradients that the first backward pass adds to; it overwrites the
- * others. The padding between arrays is always 0. */
+/* Zeroes the gradients to which the first backward pass adds, but not the
+ * gradients that it overwrites. The padding between arrays is always 0. */
 static void start_gradients(es_model *model)
 {
     const es_params *params = &model->params;
@@ -256,16 +257,16 @@ static es_status run_one_sequence(es_model *model, const es_step_plan *plan,
     model->pass = plan->pass;
     es_model_begin_report(model, plan->measure, train, plan->lr);
     es_model_share(model);
-    /* An evaluation may already have computed these weights. Computing them
-     * again changes nothing and keeps the sequence the same. */
+    /* An evaluation may already have computed the normalised weights. Computing
+     * them again changes no value and keeps the sequence the same. */
     model->weights_are_stale = true;
     es_model_refresh_copies(model);
     if (!es_model_replays(model, sequence)) {
         status = run_operations(model, plan, train);
         es_model_launch(model);
     }
-    /* Set the host's state as these operations leave it; a replay does not run
-     * their host code. */
+    /* Set the host's state to the state after these operations, because a
+     * replay does not run the host's code. */
     model->report.n_passes = plan->n_batches;
     model->can_go_back = model->overwrites = false;
     model->weights_are_stale = true;
@@ -304,10 +305,11 @@ static es_status run_passes(es_model *model, const es_step_plan *plan,
     return ES_OK;
 }
 
-/* Returns true if the step can run as one captured sequence. Numeric arguments
- * of captured operations must not change: the optimiser's settings, and the
- * scale, which depends on the number of micro-batches. After passes without an
- * update, SNorm's iteration is not due. */
+/* Returns true if the step can run as one captured sequence. The numbers that
+ * captured operations have as arguments must not change: the optimiser's
+ * settings, and the scale of gradients, which depends on the number of
+ * micro-batches. SNorm's power iteration must be due, which it is not after
+ * training passes without an update. */
 static bool is_one_sequence(es_model *model, const es_step_plan *plan,
                             const es_train_config *train)
 {
@@ -321,8 +323,9 @@ bool es_model_runs_ahead(es_model *model, const es_step_plan *plan,
                          const es_train_config *train)
 {
     const es_model_config *config = &model->config;
-    /* A range loss may be infinite although the device has no reason to skip
-     * the step; SNorm's vectors change even in a skipped step. */
+    /* Exclude range losses, because such a loss may be infinite although the
+     * device has no reason to skip the step, and SNorm, because its vectors
+     * change even in a skipped step. */
     for (int i = 0; i < ES_N_RANGES; i++)
         if (config->range_weight[i] > 0)
             return false;

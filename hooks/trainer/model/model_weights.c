@@ -1,7 +1,7 @@
-/* Weights that WNorm and SNorm compute from parameters. Each normalised matrix
- * has a second array in addition to the parameter, which the products use; the
- * gradient of the product is propagated through the normalisation to the
- * parameter. */
+/* Computes the weights that WNorm and SNorm derive from parameters. Each
+ * normalised matrix has a second array in addition to the parameter, which the
+ * products use; the gradient of the product is propagated through the
+ * normalisation to the parameter. */
 #include "hooks/trainer/model/model_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -11,16 +11,17 @@
 
 #define N_WARM_UP 20
 
-/* The arrays that belong to a matrix, and the bit by which WNorm or SNorm
- * selects it; ES_NORM_V selects the v columns of c_attn. */
+/* Roles of the arrays that belong to a matrix, and the bit of es_arch by which
+ * WNorm or SNorm selects the matrix. The columns of v in c_attn have the bit
+ * ES_NORM_V instead. */
 typedef struct matrix {
     es_role weight, bias, g, u, v;
     unsigned named_by;
 } matrix;
 
-/* A model with a fused FFN has no bias of another FFN. The gate only has a
- * weight, and Llama's matrices have no norm; role 0 stands for an array that no
- * layer has. */
+/* The fused FFN can use the role FC_BIAS because it has no other bias. The gate
+ * has no bias, and separate matrices of q, k and v have no norm; role 0 stands
+ * for an array that does not exist in layers. */
 static const matrix matrices[ES_N_MATRICES] = {
     [ES_MATRIX_ATTN] = {ES_ROLE_ATTN_WEIGHT, ES_ROLE_ATTN_BIAS, ES_ROLE_ATTN_G,
                         ES_ROLE_ATTN_U, ES_ROLE_ATTN_V, ES_NORM_QK},
@@ -41,8 +42,8 @@ static const matrix matrices[ES_N_MATRICES] = {
                          ES_ROLE_FUSED_U, ES_ROLE_FUSED_V, ES_NORM_FFN},
 };
 
-/* Columns that are normalised as one matrix. c_attn has three groups of
- * columns, every other matrix has one group. */
+/* A group of columns that are normalised as one matrix. c_attn has three groups
+ * (q, k and v), and every other matrix has one group. */
 typedef struct group {
     es_columns columns;
     unsigned named_by;
@@ -73,7 +74,7 @@ static group find_group(const es_model *model, int layer, es_matrix index,
     };
 }
 
-/* Returns the address of element `floats` of an array of floats. */
+/* Returns the address of element `floats` in an array of floats. */
 static es_mem *at(es_mem *array, size_t floats)
 {
     return es_mem_at(array, floats * sizeof(float));
@@ -84,7 +85,7 @@ size_t es_model_normed_size(const es_model *model, int layer, es_matrix index)
     const es_arch *arch = &model->config.arch;
     const es_param *weight =
         es_params_find(&model->params, layer, matrices[index].weight);
-    /* An option that selects v also selects q and k. */
+    /* An option that selects v also selects q and k, so ES_NORM_QK suffices. */
     bool named =
         (arch->weight_norm | arch->spectral_norm) & matrices[index].named_by;
     return weight && named ? weight->n : 0;
@@ -97,9 +98,8 @@ es_linear es_model_linear(const es_model *model, int layer, es_matrix index)
         es_params_find(&model->params, layer, roles->weight);
     const es_param *bias = es_params_find(&model->params, layer, roles->bias);
     const es_mem *made = model->layers[layer].weights[index];
-    const bool transposed =
-        es_model_traits(model)->is_separate; /* these families store all
-                                                matrices as (out,in) */
+    /* Families with separate q, k and v store all matrices as (out,in). */
+    const bool transposed = es_model_traits(model)->is_separate;
     return (es_linear){
         .weight = made ? made : es_model_value(model, layer, roles->weight),
         .bias = es_model_value(model, layer, roles->bias),
@@ -146,7 +146,7 @@ static void make_all(const es_model *model, int n_iterations)
 }
 
 /* Returns the normalised weight with number i = layer * ES_N_MATRICES + matrix,
- * and its size n; NULL if the matrix is not normalised. */
+ * and sets *n to its number of floats; NULL if the matrix is not normalised. */
 static es_mem *made_weight(const es_model *model, int i, size_t *n)
 {
     const int layer = i / ES_N_MATRICES;
@@ -156,7 +156,8 @@ static es_mem *made_weight(const es_model *model, int i, size_t *n)
     return made;
 }
 
-/* Returns the parameters that products read, including biases. */
+/* Returns the allocation's parameters that products read, including biases, and
+ * sets *n to their number. */
 static es_mem *kept_parameters(const es_model *model, size_t *n)
 {
     const size_t *begins = model->params.group;
@@ -285,7 +286,7 @@ static void column_norms(float *g, const float *v, const es_columns *columns)
     }
 }
 
-/* Initialises g of a matrix that WNorm normalises completely or in part. */
+/* Initialises g of a matrix of which WNorm normalises all or some columns. */
 static es_status start_g(const es_model *model, int layer, es_matrix index)
 {
     const size_t n = es_model_normed_size(model, layer, index);

@@ -1,28 +1,27 @@
 /**
- * The table of operations that a back-end implements. The model uses the
- * back-end only through this table: the model determines the order of the
- * operations, a back-end how each is carried out.
+ * The table of operations that a back-end implements. The model uses a back-end
+ * only through this table. The model determines the order of the operations; a
+ * back-end determines how each operation is carried out.
  *
  * Letters: B batch, T context, N = B T rows, H heads, d width, d_k = d / H, V
  * vocabulary. All arrays are in C order.
  *
- * Memory belongs to the back-end and is opaque here: the host only reaches it
- * through `load`, `store` and `view`. Parameters, gradients, moments, row
- * statistics and losses are float32 ("f32"); activations ("act") have the
- * precision of the back-end, activation_size bytes each. The arguments of an
- * operation are outputs, then inputs, then sizes. Unless an operation says
- * otherwise, an output must not overlap an input, and "+=" adds to the existing
- * values.
+ * Memory belongs to the back-end; the host can only access it through `load`,
+ * `store` and `view`. Parameters, gradients, moments, row statistics and losses
+ * are float32 ("f32"); activations ("act") have the precision of the back-end,
+ * activation_size bytes each. Each operation has its outputs first, then its
+ * inputs, then sizes as arguments. Unless an operation says otherwise, an
+ * output must not overlap an input, and "+=" adds to the existing values.
  *
- * NaN and infinities propagate as the formulas imply; no operation tests for
- * them unless it says so. The same call gives the same bits on the same
- * back-end with the same number of threads.
+ * NaN and infinities propagate as the formulas imply; an operation tests for
+ * them only if its comment says so. The same call gives the same bits on the
+ * same back-end with the same number of threads.
  *
  * Operations may run later than they are called, in the order of the calls:
- * only `load`, `fetched`, `view` and `status` wait, and nothing else returns a
- * number to the host, so that the host waits once per step. Values that change
- * from step to step (es_control) are read from memory, so that a sequence of
- * operations can be captured once and run again.
+ * Only `load`, `fetched`, `view` and `status` wait. No other operation returns
+ * a number to the host, so that the host waits only once per step. Values that
+ * change from step to step (es_control) are read from memory, so that a
+ * sequence of operations can be captured once and run again.
  *
  * An entry may be NULL if the back-end does not support the operation;
  * es_model_new then refuses architectures that need it.
@@ -34,118 +33,123 @@
 #include "hooks/trainer/model/operands.h"
 #include "hooks/trainer/model/rank_ops.h"
 
-/** Number of floats that a back-end may keep of an attention row for the
- *  backward pass. */
+/** Number of floats per attention row that a back-end may save for the backward
+ *  pass. */
 enum { ES_N_SAVED = 4 };
 
-/** The target value of a row that has no target. */
+/** Target value that marks a row without a target. */
 enum { ES_NO_TARGET = -1 };
 
-/** Maximum number of captured sequences per back-end. */
+/** Maximum number of sequences that a back-end can capture. */
 enum { ES_MAX_SEQUENCES = 21 };
 
 /**
- * Forward operations that use polynomials in place of division, inverse root
- * and gate (analyzer/polynomial), and that observe their inputs. If y (post)
- * and `how` are NULL, the operation only adds its inputs and their number to
- * `found` (1) es_findings, which the host has initialised; otherwise it also
- * computes its results. Activations are float32.
+ * Forward operations that compute division, inverse root and gate with
+ * polynomials (analyzer/polynomial), or that observe the inputs. Each operation
+ * adds its inputs and their number to `found` (1) es_findings, which the host
+ * has initialised. It computes its result (y or post) with the polynomial
+ * `how`, unless both are NULL. Activations are float32.
  */
 typedef struct es_polynomial_ops {
-    /** Computes LayerNorm. The values that are compared with the exact form are
-     *  (x - mean) / sqrt(variance + epsilon), before weight (width) and bias
-     *  (width) are applied. */
+    /** Computes LayerNorm. The errors in `found` compare (x - mean) /
+     *  sqrt(variance + epsilon) with its exact value, before weight (width) and
+     *  bias (width) are applied. */
     void (*norm)(es_backend *backend, es_mem *y, es_mem *found, const es_mem *x,
                  const es_mem *weight, const es_mem *bias, int n_rows,
                  int width, float epsilon, const es_inverse_root *how);
-    /** Computes post (n) = pre gate(pre); post may be pre. */
+    /** Computes post (n) = pre gate(pre); post may be the same array as pre. */
     void (*activate)(es_backend *backend, es_mem *post, es_mem *found,
                      const es_mem *pre, size_t n, const es_gate *how);
-    /** Computes PowerSoftmax attention; y, saved, rows and qkv are those of
-     *  attention in es_ops, and only find_score_peak reads `saved`. form->unit
-     *  is 1 in a pass without y. */
+    /** Computes PowerSoftmax attention. y, saved, rows and qkv are the
+     *  arguments of `attention` in es_ops; `saved` is written for
+     *  find_score_peak only. form->unit must be 1 if y is NULL. */
     void (*attention)(es_backend *backend, es_mem *y, es_mem *saved,
                       const es_row_mem *rows, es_mem *found, const es_mem *qkv,
                       const es_attention *attention, const es_power_form *form,
                       const es_division *how);
 } es_polynomial_ops;
 
-/** The largest sizes that a model will request of a back-end. */
+/** The largest sizes with which a model will call operations. */
 typedef struct es_extents {
     int n_rows, width, n_ctx, n_head, head_width;
-    bool sees_all; /* attention_whole is used */
+    bool sees_all; /* the model calls attention_whole */
 } es_extents;
 
 typedef struct es_ops {
     const char *name;
-    size_t activation_size;   /* bytes of one activation */
-    bool scales_loss;         /* activations need a scaled loss: fp16 */
+    size_t activation_size; /* size of one activation in bytes */
+    /* the loss must be scaled, because activations are fp16 */
+    bool scales_loss;
     bool weighs_plain_scores; /* attention supports plain PowerSoftmax and
                                  scaled ReLU */
-    bool finds_peaks; /* linear_act finds the peak of es_act, and norms find the
-                         peak of x */
-    const es_detail_ops *details; /* NULL: details are not supported */
-    /* NULL: --inference polynomial is not supported */
+    bool finds_peaks; /* linear_act finds the peak of `pre` (es_act.peak), and
+                         norms find the peak of x */
+    const es_detail_ops *details; /* NULL if details are not supported */
+    /* NULL if --inference polynomial is not supported */
     const es_polynomial_ops *polynomial;
-    const es_rank_ops *ranks; /* NULL: gradients are exchanged through the
-                                 host */
+    /* NULL if gradients are exchanged through the host */
+    const es_rank_ops *ranks;
 
     /* --- the back-end and its memory ------------------------------------ */
 
-    /** Opens the back-end. n_threads 0: the number of available processors; a
-     *  device ignores n_threads. ES_OK; ES_ENOMEM; ES_EIO (no such device, or
-     *  it is too old). */
+    /** Opens the back-end. n_threads is the number of threads, 0 for the number
+     *  of available processors; a device ignores it. Returns ES_OK; ES_ENOMEM;
+     *  or ES_EIO if there is no such device or the device is too old. */
     es_status (*open)(es_backend **out, int n_threads);
-    void (*close)(es_backend *backend); /* NULL is fine */
+    void (*close)(es_backend *backend); /* NULL is allowed */
     int (*n_threads)(const es_backend *backend);
-    /** Returns the name of the device, borrowed; NULL if the host computes. */
+    /** Returns the name of the device, borrowed; NULL if the back-end computes
+     *  on the host. */
     const char *(*device_name)(const es_backend *backend);
-    /** Returns one line for the user on how the back-end was opened, or "".
-     *  NULL: there is never a note. */
+    /** Returns one line for the user about how the back-end was opened, or "".
+     *  NULL if the back-end never has a note. */
     const char *(*note)(es_backend *backend);
 
     /**
-     * Makes activations from now on float32 with the range and precision of
-     * fp16: every act that a forward operation writes, and q . k of attention
-     * before it is scaled, is rounded once, to nearest, ties to even; infinite
-     * from 65520 on. Everything between two such roundings stays float32: sums,
-     * softmax, statistics, losses. So do parameters. The backward pass treats
-     * each rounding as the identity; it only rounds values of the forward pass
-     * that it recomputes. NULL: activations are of another type, or this is not
-     * supported.
+     * From now on, stores activations as float32 with the range and precision
+     * of fp16. Every activation that a forward operation writes, and q . k of
+     * attention before it is scaled, is rounded once, to nearest, ties to even;
+     * values from 65520 on become infinite. All values between two such
+     * roundings (sums, softmax, statistics, losses) and the parameters remain
+     * float32. The backward pass treats each rounding as the identity; only
+     * values of the forward pass that it recomputes are rounded. NULL if
+     * activations are not float32 or the back-end does not support emulation.
      */
     void (*emulate_fp16)(es_backend *backend);
 
     /** Waits for all operations and returns the first error since the back-end
-     *  was opened: ES_OK; ES_EIO (the device). After an error, operations do
-     *  nothing and `load` gives NaN. NULL: operations cannot fail. */
+     *  was opened: ES_OK, or ES_EIO if the device has failed. After an error,
+     *  operations do nothing and `load` writes NaN. NULL if operations cannot
+     *  fail. */
     es_status (*status)(es_backend *backend);
 
     /** Reserves the working memory for operations up to these sizes, so that no
-     *  operation can fail. ES_OK or ES_ENOMEM. */
+     *  operation can fail for lack of memory. Returns ES_OK or ES_ENOMEM. */
     es_status (*prepare)(es_backend *backend, const es_extents *largest);
 
-    /** Reserves zeroed memory, aligned to 64 bytes. ES_OK or ES_ENOMEM. */
+    /** Reserves zeroed memory, aligned to 64 bytes. Returns ES_OK or
+     *  ES_ENOMEM. */
     es_status (*reserve)(es_backend *backend, es_mem **out, size_t bytes);
-    void (*release)(es_backend *backend, es_mem *memory); /* NULL is fine */
+    void (*release)(es_backend *backend, es_mem *memory); /* NULL is allowed */
     void (*zero)(es_backend *backend, es_mem *out, size_t bytes);
-    /** `in` may be changed as soon as the call returns. */
+    /** Copies host memory to the back-end. `in` may be changed as soon as the
+     *  call returns. */
     void (*store)(es_backend *backend, es_mem *out, const void *in,
                   size_t bytes);
     void (*load)(es_backend *backend, void *out, const es_mem *in,
                  size_t bytes);
-    /** Load in two calls, for place 0 or 1. `fetched` waits only for operations
-     *  that were called before `fetch`. *out is borrowed until the next fetch
-     *  to the same place. Returns like `status`; *out is NULL on an error.
-     *  NULL: not supported. */
+    /** fetch starts a copy to place 0 or 1, and fetched waits for this copy,
+     *  but not for operations that were called after fetch. *out is borrowed
+     *  until the next fetch to the same place. Returns the statuses of
+     *  `status`; *out is NULL on an error. Both are NULL if not supported. */
     void (*fetch)(es_backend *backend, int place, const es_mem *in,
                   size_t bytes);
     es_status (*fetched)(es_backend *backend, const void **out, int place);
 
     /**
-     * Returns `n` activations as float32 for the host to read: the memory
-     * itself if possible, else a copy, borrowed until the next call of view.
-     * NULL if there is no memory for the copy.
+     * Returns `n` activations as float32 for the host to read. The result is
+     * the memory itself if possible; otherwise it is a copy, borrowed until the
+     * next call of view, or NULL if there is no memory for the copy.
      */
     const float *(*view)(es_backend *backend, const es_mem *in, size_t n);
 
@@ -153,33 +157,36 @@ typedef struct es_ops {
      * Registers weights that products will read, f32 (n); each array was
      * reserved in one piece. The back-end keeps a copy in the precision of its
      * products. `refresh` updates the copy after anything except adamw has
-     * changed the weights; n = 0 drops the copy. A bias without a copy costs a
-     * pass over the output. NULL: not needed. keep: ES_OK, ES_ENOMEM.
+     * changed the weights; n = 0 drops the copy. Without a copy of the bias, a
+     * product needs an additional pass over its output. keep returns ES_OK or
+     * ES_ENOMEM. Both are NULL if the back-end needs no copies.
      */
     es_status (*keep)(es_backend *backend, const es_mem *weights, size_t n);
     void (*refresh)(es_backend *backend, const es_mem *weights, size_t n);
 
     /**
-     * Runs sequences of operations that are always called with the same
-     * arguments; each has a number, 0 .. ES_MAX_SEQUENCES - 1. `replay` runs a
-     * known sequence and returns true; otherwise the following operations are
-     * captured until `launch` stores them under this number and runs them.
-     * Sequences do not nest; store, load, fetch(ed), view, status, keep,
-     * reserve and release must be called outside. NULL: the back-end would not
-     * benefit.
+     * Capture and run sequences of operations that are always called with the
+     * same arguments; each sequence has a number, 0 .. ES_MAX_SEQUENCES - 1.
+     * `replay` runs a sequence that has been captured and returns true.
+     * Otherwise it returns false, and the following operations are captured
+     * until `launch` stores them under this number and runs them. Sequences do
+     * not nest; store, load, fetch(ed), view, status, keep, reserve and release
+     * must be called outside of sequences. NULL if the back-end does not
+     * capture.
      */
     bool (*replay)(es_backend *backend, int sequence);
     void (*launch)(es_backend *backend);
 
     /**
-     * Returns the row stride, in elements, that suits the products of this
-     * back-end, at least `width`; used for rows of logits. The padding between
-     * rows is not written and has no effect. NULL: rows are contiguous.
+     * Returns the row stride in elements, at least `width`, with which products
+     * are fast; the model uses it for rows of logits. The padding between rows
+     * is not written and has no effect. NULL if rows are contiguous.
      */
     int (*row_stride)(int width);
 
     /** Returns the number of rows of logits that a model should compute at
-     *  once: enough for the products, few enough for the caches. NULL: all. */
+     *  once, such that products are efficient and the logits fit the caches.
+     *  NULL: all rows. */
     int (*loss_rows)(int vocab);
 
     /* --- embedding ------------------------------------------------------- */
@@ -189,15 +196,15 @@ typedef struct es_ops {
     void (*embed)(es_backend *backend, es_mem *x, const es_mem *tokens,
                   const es_mem *wte, const es_mem *wpe, int n_batch, int n_ctx,
                   int width);
-    /** Backward pass of embed: dwte (V,d) +=, dwpe (T,d) += (or NULL), from dx
-     *  (N,d) act. */
+    /** Backward pass of embed from dx (N,d) act: dwte (V,d) +=, dwpe (T,d) +=;
+     *  dwpe may be NULL. */
     void (*embed_backward)(es_backend *backend, es_mem *dwte, es_mem *dwpe,
                            const es_mem *tokens, const es_mem *dx, int n_batch,
                            int n_ctx, int width);
 
-    /** Writes the patches (N,C P P) act of images with pixels (B,C S S) int32;
-     *  a pixel x becomes 2 x / (levels - 1) - 1. The row of the class token,
-     *  the first of each image, is 0. */
+    /** Cuts images with pixels (B,C S S) int32 into patches (N,C P P) act; a
+     *  pixel x becomes 2 x / (levels - 1) - 1. The first row of each image,
+     *  which belongs to the class token, is 0. */
     void (*cut_patches)(es_backend *backend, es_mem *patches,
                         const es_mem *pixels, const es_image *image,
                         int n_batch, int n_ctx);
@@ -234,7 +241,8 @@ typedef struct es_ops {
     void (*rms_norm)(es_backend *backend, es_mem *y, es_mem *rstd, es_mem *peak,
                      const es_mem *x, const es_mem *weight, int n_rows,
                      int width, float epsilon);
-    /** dx (n,width) act +=; dweight (width) f32 +=. */
+    /** Backward pass of rms_norm: dx (n,width) act +=; dweight (width) f32
+     *  +=. */
     void (*rms_norm_backward)(es_backend *backend, es_mem *dx, es_mem *dweight,
                               const es_mem *dy, const es_mem *x,
                               const es_mem *rstd, const es_mem *weight,
@@ -242,38 +250,38 @@ typedef struct es_ops {
 
     /* --- matrix products ------------------------------------------------- */
 
-    /** Computes y (n,out) act = x W + b, or with a residual r (n,out; may be
-     *  y): y = r + x W + b. */
+    /** Computes y (n,out) act = x W + b, or with a residual r (n,out) y = r + x
+     *  W + b; r may be the same array as y. */
     void (*linear)(es_backend *backend, es_mem *y, const es_mem *residual,
                    const es_mem *x, const es_linear *linear, int n_rows);
-    /** Computes pre (n,out) = x W + b and post (n,out) = act(pre), where act
-     *  may be applied before or after pre is rounded; a linear act only writes
-     *  post and has no peak, and pre may be NULL. */
+    /** Computes pre (n,out) = x W + b and post (n,out) = act(pre). The
+     *  activation may be applied before or after pre is rounded. If it is
+     *  linear, only post is written, no peak is found, and pre may be NULL. */
     void (*linear_act)(es_backend *backend, es_mem *pre, es_mem *post,
                        const es_mem *x, const es_linear *linear,
                        const es_act *act, int n_rows);
-    /** Computes dx (n,in) act = dy W^T, or adds it if `add`. */
+    /** Computes dx (n,in) act = dy W^T, or dx += dy W^T if `add`. */
     void (*linear_backward_input)(es_backend *backend, es_mem *dx,
                                   const es_mem *dy, const es_linear *linear,
                                   int n_rows, bool add);
     /**
      * Runs the backward pass of y = act(pre) W: dpre (n,in) = (dy W^T)
-     * act'(pre). Recomputes post = act(pre), so that it need not be kept;
-     * dslope (1) f32 += if the slope is learnt. A linear act neither reads pre
-     * nor writes post.
+     * act'(pre). Recomputes post = act(pre), so that post need not be kept;
+     * dslope (1) f32 += if the slope is learnt. If the activation is linear,
+     * pre is not read and post is not written.
      */
     void (*linear_backward_act)(es_backend *backend, es_mem *dpre, es_mem *post,
                                 es_mem *dslope, const es_mem *dy,
                                 const es_mem *pre, const es_linear *linear,
                                 const es_act *act, int n_rows);
     /** Converts d (n) act from the gradient of act(pre) to the gradient of pre
-     *  (n) act, and recomputes post (n) = act(pre). For activations that are
-     *  not linear and have no learnt slope. */
+     *  (n) act, and recomputes post (n) = act(pre). Supports only activations
+     *  that are not linear and have no learnt slope. */
     void (*act_backward)(es_backend *backend, es_mem *d, es_mem *post,
                          const es_mem *pre, const es_act *act, size_t n);
-    /** Computes dweight f32 = x^T dy, or adds it if `add`, in the layout of the
-     *  weight; dbias f32 (out; or NULL) += column sums of dy, for the trained
-     *  biases. */
+    /** Computes dweight f32 = x^T dy, or dweight += x^T dy if `add`, in the
+     *  layout of the weight. dbias f32 (out), unless NULL, += the column sums
+     *  of dy for the trained elements of the bias. */
     void (*linear_backward_weight)(es_backend *backend, es_mem *dweight,
                                    es_mem *dbias, const es_mem *x,
                                    const es_mem *dy, const es_linear *linear,
@@ -281,9 +289,9 @@ typedef struct es_ops {
 
     /* --- attention ------------------------------------------------------- */
 
-    /** Rotates q and k in place according to their positions, qkv (N,3d) act.
-     *  `back`: the opposite rotation, which converts gradients of rotated
-     *  values to those before the rotation. */
+    /** Rotates q and k of qkv (N,3d) act in place according to their positions.
+     *  `back` rotates in the opposite direction, which converts gradients of
+     *  rotated values to gradients of the values before the rotation. */
     void (*rotate)(es_backend *backend, es_mem *qkv,
                    const es_attention *attention, bool back);
     /**
@@ -292,33 +300,34 @@ typedef struct es_ops {
      *   y      (N,d) act     outputs of the heads, concatenated
      *   saved  (B,H,T,ES_N_SAVED) f32 for the backward pass, in a form that
      *          only the back-end knows
-     *   rows   NULL: compute no statistics
+     *   rows   the statistics to compute; NULL: none
      *   qkv    (N,3d) act
      */
     void (*attention)(es_backend *backend, es_mem *y, es_mem *saved,
                       const es_row_mem *rows, const es_mem *qkv,
                       const es_attention *attention);
-    /** Computes attention of an encoder: each query sees all keys of its
-     *  sequence except those whose token (B,T) int32 is `padding`; tokens NULL:
-     *  all. Statistics of padding rows are es_missing(), their outputs 0;
-     *  DISTANCE is the mean |i - j|, SINK the weight on the first visible key.
-     *  The other arguments are those of `attention`. */
+    /** Computes attention of an encoder. Each query sees all keys of its
+     *  sequence except those whose token (B,T) int32 is `padding`, or all keys
+     *  if tokens is NULL. Statistics of padding rows are es_missing(), and
+     *  their outputs are 0. The statistic DISTANCE is the mean |i - j|, and
+     *  SINK is the weight on the first visible key. The other arguments are
+     *  those of `attention`. */
     void (*attention_whole)(es_backend *backend, es_mem *y, es_mem *saved,
                             const es_row_mem *rows, const es_mem *qkv,
                             const es_mem *tokens, int padding,
                             const es_attention *attention);
     /**
      * Computes the gradients of q, k and v from the gradients of y and of the
-     * row entropies e = -sum a ln a. With z the scores, g_j = dy . v_j, <x> =
-     * sum a x, w = dL/de:
+     * row entropies e = -sum a ln a. Let z be the scores, g_j = dy . v_j, <x> =
+     * sum a x and w = dL/de:
      *
      *   softmax       dz_j = a_j [(g_j - <g>) - w (z_j - <z>)]
      *   PowerSoftmax  dz_j = p z_j^(p-1) / (c^p D) [(g_j - <g>)
      *                        - w (ln a_j + 1 - <ln a + 1>)]
      *   scaled ReLU   dz_j = (1 / L) [g_j - w (ln a_j - <ln a>)] where z_j > 0
      *
-     * where c is a constant and D the denominator of README.md; if the weights
-     * do not sum to one, the entropy is that of a / sum a.
+     * where c is treated as a constant and D is the denominator in README.md.
+     * If the weights do not sum to one, the entropy is computed from a / sum a.
      *
      *   dqkv      (N,3d) act  written
      *   dlog_t    (H,T) f32   += gradient of log_t, or NULL
@@ -330,7 +339,7 @@ typedef struct es_ops {
                                const es_mem *y, const es_mem *dentropy,
                                const es_mem *qkv, const es_mem *saved,
                                const es_attention *attention);
-    /** Runs the backward pass of attention_whole; gradients of padding are
+    /** Runs the backward pass of attention_whole; gradients of padding rows are
      *  0. */
     void (*attention_whole_backward)(es_backend *backend, es_mem *dqkv,
                                      es_mem *dlog_t, const es_mem *dy,
@@ -341,8 +350,9 @@ typedef struct es_ops {
     /**
      * Computes one layer's share of L_ent from row entropies (B,H,T): loss (1)
      * f32 +=; dentropy (B,H,T) written, dtheta (H) +=, both multiplied by
-     * lambda * scale * loss_scale, which is in `control` (es_control; NULL: 1);
-     * each may be NULL. A row whose entropy is not finite does not contribute.
+     * lambda * scale * loss_scale. loss_scale is read from `control`
+     * (es_control) and is 1 if `control` is NULL; each output may be NULL. A
+     * row whose entropy is not finite does not contribute.
      */
     void (*entropy_penalty)(es_backend *backend, es_mem *loss, es_mem *dentropy,
                             es_mem *dtheta, const es_mem *entropy,
@@ -356,19 +366,22 @@ typedef struct es_ops {
 
     /* --- range losses: ranges.h ------------------------------------------ */
 
-    /** peak (1) es_peak: finds the largest |x| of x (n) act, n > 0, and adds it
-     *  to the sum; among equal values the first counts. find_score_peak does so
-     *  for PowerSoftmax's visible scores, from `saved` and qkv (N,3d) act,
-     *  rotated if the model rotates; 0 if everything is padding. */
+    /** find_peak finds the largest |x| of x (n) act, n > 0, writes it with its
+     *  sign and index to peak (1) es_peak, and adds it to the peak's sum; among
+     *  equal values the first one is used. find_score_peak does the same for
+     *  the visible scores of PowerSoftmax, from `saved` and qkv (N,3d) act
+     *  (rotated if the model rotates); the peak is 0 if all rows are
+     *  padding. */
     void (*find_peak)(es_backend *backend, es_mem *peak, const es_mem *x,
                       size_t n);
     void (*find_score_peak)(es_backend *backend, es_mem *peak,
                             const es_mem *qkv, const es_mem *saved,
                             const es_attention *attention,
                             const es_sight *sight);
-    /** Adds the gradient of the range loss, which is scale * loss_scale of
-     *  `control` (es_control; NULL: 1) times the |x| that was found: dx act +=,
-     *  or for a score dqkv (N,3d) act +=. */
+    /** pull_peak adds scale * loss_scale * sign, the gradient of the range
+     *  loss, to dx act at the index of the peak. pull_score_peak adds the
+     *  gradient of the largest score to dqkv (N,3d) act. loss_scale is read
+     *  from `control` (es_control) and is 1 if `control` is NULL. */
     void (*pull_peak)(es_backend *backend, es_mem *dx, const es_mem *peak,
                       float scale, const es_mem *control);
     void (*pull_score_peak)(es_backend *backend, es_mem *dqkv,
@@ -382,8 +395,8 @@ typedef struct es_ops {
      * Computes the input of attention from heads that share keys and values.
      *
      *   qkv   (N,3 n_head width) act, written
-     *   rstd  (N,n_head + n_kv_head) f32 of the norms, written; NULL without
-     *         norms
+     *   rstd  (N,n_head + n_kv_head) f32, 1/rms in the norms of q and k,
+     *         written; NULL without norms
      *   q     (N,n_head width) act
      *   k, v  (N,n_kv_head width) act
      */
@@ -391,7 +404,7 @@ typedef struct es_ops {
                          const es_mem *q, const es_mem *k, const es_mem *v,
                          const es_sharing *sharing);
     /** Backward pass of spread_heads: replaces q, k and v by their gradients;
-     *  dq_weight, dk_weight (width) f32 +=, NULL without norms. */
+     *  dq_weight, dk_weight (width) f32 +=, both NULL without norms. */
     void (*gather_heads)(es_backend *backend, es_mem *q, es_mem *k, es_mem *v,
                          es_mem *dq_weight, es_mem *dk_weight,
                          const es_mem *dqkv, const es_mem *rstd,
@@ -407,9 +420,9 @@ typedef struct es_ops {
 
     /* --- family sas ------------------------------------------------------- */
 
-    /** For family sas: y (N,d) act = a v + b heads - c (mean of v up to the
-     *  token), for each head; gains (3,H) f32 are a, b and c; v is part of
-     *  qkv. */
+    /** Computes the heads' outputs of family sas: y (N,d) act = a v + b heads -
+     *  c (mean of v up to the token), where each head has separate gains a, b,
+     *  c in gains (3,H) f32; v is part of qkv. */
     void (*shape_heads)(es_backend *backend, es_mem *y, const es_mem *heads,
                         const es_mem *qkv, const es_mem *gains,
                         const es_attention *attention);
@@ -428,28 +441,29 @@ typedef struct es_ops {
     /** Computes y (n) act = x sigmoid(gate). */
     void (*gate)(es_backend *backend, es_mem *y, const es_mem *x,
                  const es_mem *gate, size_t n);
-    /** Backward pass of gate. With s = sigmoid(gate): dx (n) act = dy s (dx may
-     *  be dy); gate becomes its gradient dy x s (1 - s). */
+    /** Backward pass of gate. With s = sigmoid(gate), computes dx (n) act = dy
+     *  s, where dx may be dy, and replaces gate by its gradient dy x s (1 -
+     *  s). */
     void (*gate_backward)(es_backend *backend, es_mem *dx, es_mem *gate,
                           const es_mem *dy, const es_mem *x, size_t n);
 
     /* --- SM(clip tau): QK-Clip ------------------------------------------- */
 
-    /** For QK-Clip: out (H) f32 becomes the larger of its value and the largest
-     *  logit of the head (after the temperature and rounding to fp16) in the
-     *  pass of `saved`, with softmax attention. NaN if a row of the head was
-     *  not finite, or if out was NaN. */
+    /** For QK-Clip: raises out (H) f32 to the head's largest logit (after the
+     *  temperature and rounding to fp16) in the pass that wrote `saved`, if
+     *  that logit is larger; softmax attention only. NaN if a row of the head
+     *  was not finite, or if out was NaN. */
     void (*largest_logits)(es_backend *backend, es_mem *out,
                            const es_mem *saved, const es_attention *attention);
-    /** Computes QK-Clip's factors (n) f32 = sqrt(tau / largest) if the largest
-     *  logit (n) f32 is finite and above tau, else 1; all are 1 if `control`
-     *  (es_control) skips. */
+    /** Computes QK-Clip's factors (n) f32 from the largest logits (n) f32:
+     *  sqrt(tau / largest) if `largest` is finite and above tau, else 1. All
+     *  factors are 1 if `control` (es_control) skips the step. */
     void (*qk_factors)(es_backend *backend, es_mem *factors,
                        const es_mem *largest, float tau, int n,
                        const es_mem *control);
     /** Multiplies the columns of q and k of each head in x (n_in,3d) f32 by the
-     *  head's factor (H) f32; columns of v are unchanged. A factor of 1 changes
-     *  no bit. */
+     *  head's factor in factors (H) f32; columns of v are unchanged. With a
+     *  factor of 1 the bits do not change. */
     void (*scale_heads)(es_backend *backend, es_mem *x, const es_mem *factors,
                         int n_in, int n_head, int d_model);
 
@@ -467,8 +481,9 @@ typedef struct es_ops {
                              const es_mem *alpha, const es_mem *beta, size_t n);
 
     /**
-     * Computes y (n) act = r + x / (1 - rate) where x is kept, r elsewhere; r
-     * NULL: 0. y may be r or x. A NaN stays NaN even if it is dropped.
+     * Computes y (n) act = r + x / (1 - rate) where x is kept and y = r where x
+     * is dropped. r is the residual, 0 if NULL; y may be r or x. A NaN stays
+     * NaN even if it is dropped.
      *
      *   pass  (1) uint64: number of the micro-batch in the training run
      */
@@ -478,21 +493,23 @@ typedef struct es_ops {
 
     /* --- loss ------------------------------------------------------------ */
 
-    /** Computes row_loss (n) f32 = -log softmax(logits)[target]; lse (n) f32
-     *  for the backward pass. A row whose target is ES_NO_TARGET has a loss of
-     *  0 and no gradient, if the back-end has add_share. logits (n,V) act, row
-     *  stride `stride`: V or row_stride(V); targets (n) int32 in [0,V). */
+    /** Computes row_loss (n) f32 = -log softmax(logits)[target], and lse (n)
+     *  f32 for the backward pass. If the back-end has add_share, a row whose
+     *  target is ES_NO_TARGET has loss 0 and no gradient. logits (n,V) act have
+     *  the row stride `stride`, which is V or row_stride(V); targets (n) int32
+     *  in [0,V). */
     void (*cross_entropy)(es_backend *backend, es_mem *row_loss, es_mem *lse,
                           const es_mem *logits, const es_mem *targets,
                           int n_rows, int vocab, int stride);
-    /** Replaces logits by scale * loss_scale of `control` (es_control; NULL: 1)
-     *  * (softmax(logits) - onehot(target)). */
+    /** Replaces logits by scale * loss_scale * (softmax(logits) -
+     *  onehot(target)). loss_scale is read from `control` (es_control) and is 1
+     *  if `control` is NULL. */
     void (*cross_entropy_backward)(es_backend *backend, es_mem *logits,
                                    const es_mem *lse, const es_mem *targets,
                                    float scale, const es_mem *control,
                                    int n_rows, int vocab, int stride);
-    /** Computes cross_entropy and cross_entropy_backward at once, without lse.
-     *  NULL: call one after the other. */
+    /** Does the work of cross_entropy and cross_entropy_backward in one call,
+     *  without lse. NULL if the model must call the two operations. */
     void (*cross_entropy_both)(es_backend *backend, es_mem *row_loss,
                                es_mem *logits, const es_mem *targets,
                                float scale, const es_mem *control, int n_rows,
@@ -500,8 +517,8 @@ typedef struct es_ops {
     /** Adds the mean of x (n) f32, computed in double, to sum (1) f64. */
     void (*add_mean)(es_backend *backend, es_mem *sum, const es_mem *x,
                      size_t n);
-    /** Like add_mean, but only n_counted rows have a value: the other rows are
-     *  0 and do not count in the mean. */
+    /** Like add_mean, but adds the mean over only n_counted of the rows; the
+     *  other rows of x must be 0. */
     void (*add_share)(es_backend *backend, es_mem *sum, const es_mem *x,
                       size_t n, int n_counted);
 
@@ -538,7 +555,8 @@ typedef struct es_ops {
                                    const es_mem *dw, const es_mem *w,
                                    const es_mem *sigma, const es_mem *u,
                                    const es_mem *v, const es_columns *columns);
-    /** Copies columns that are not normalised: y = x, or y += x if `add`. */
+    /** Copies columns that are not normalised: y = x, or y += x if `add` is
+     *  true. */
     void (*copy_columns)(es_backend *backend, es_mem *y, const es_mem *x,
                          const es_columns *columns, bool add);
 
@@ -552,11 +570,12 @@ typedef struct es_ops {
     void (*sum_squares)(es_backend *backend, es_mem *out, const es_mem *x,
                         size_t n);
     /**
-     * Sets grad_scale and skips of control (es_control), from the sum of
-     * squares (1) f64 of gradients that are loss_scale times too large:
+     * Sets grad_scale and skips of control (es_control) from squares (1) f64,
+     * the sum of squares of gradients that contain the factor loss_scale:
      * grad_scale = 1 / loss_scale, times max_norm / norm if 0 < max_norm <
-     * norm; skips = 1 if `may_skip` and the norm or the loss (1) f64 (or NULL)
-     * is not finite, else unchanged. A norm that is not finite does not clip.
+     * norm; skips = 1 if `may_skip` and the norm or the loss (1) f64 (unless
+     * NULL) is not finite; otherwise skips is unchanged. A norm that is not
+     * finite does not clip.
      */
     void (*clip)(es_backend *backend, es_mem *control, const es_mem *squares,
                  const es_mem *loss, float max_norm, bool may_skip);
@@ -567,8 +586,8 @@ typedef struct es_ops {
                   const es_adamw *how, const es_mem *control);
 } es_ops;
 
-/** Precision of activations and products. Statistics, parameters and sums
- *  always have at least f32. */
+/** Precision of activations and products. Statistics, parameters and sums are
+ *  always f32 or f64. */
 typedef enum es_precision {
     ES_FP32, /* exact f32 products, for comparisons */
     ES_TF32, /* f32 activations, products with 10-bit mantissas */
@@ -580,43 +599,45 @@ typedef enum es_precision {
 /** Names of the precisions: "fp32", "tf32", "bf16", "fp16". */
 extern const char *const es_precision_names[ES_N_PRECISIONS];
 
-/** The built-in CPU back-end in fp32; cpu.h has bf16. */
+/** The built-in CPU back-end with fp32 activations; cpu.h declares the one with
+ *  bf16. */
 extern const es_ops es_cpu_ops;
 
 /**
  * Finds the table of a back-end; it remains valid for the life of the process.
  *
- *   name  "cpu" (fp32 and bf16), or "cuda": the shared library next to the
- *         program, or the one named by ENTROPY_TRAIN_CUDA
+ *   name  "cpu" (fp32 and bf16), or "cuda", which is the shared library next to
+ *         the program or the library named by ENTROPY_TRAIN_CUDA
  *
- * ES_OK; ES_EUSAGE (no such back-end, or it does not support the precision);
- * ES_EIO (its library is missing or cannot be loaded); ES_EVERSION (it belongs
- * to another build).
+ * Returns ES_OK; ES_EUSAGE (there is no such back-end, or it does not support
+ * the precision); ES_EIO (the back-end's library is missing or cannot be
+ * loaded); or ES_EVERSION (the library belongs to another build).
  */
 es_status es_ops_find(const es_ops **out, const char *name,
                       es_precision precision) ES_MUST_USE;
 
 /**
- * Same as es_ops_find, but also accepts "auto": cuda if its library loads and a
- * device opens, else cpu.
+ * Same as es_ops_find, but also accepts "auto", which chooses cuda if its
+ * library can be loaded and a device can be opened, else cpu.
  *
- *   note  (size) output: one line if auto has chosen the CPU, else ""
+ *   note  (size) output: the reason in one line if "auto" has chosen the CPU,
+ *         else ""
  */
 es_status es_ops_choose(const es_ops **out, const char *name,
                         es_precision precision, char *note,
                         size_t size) ES_MUST_USE;
 
 /**
- * Exported by the library of a back-end: a function that returns the table for
- * a precision, or NULL if it is not supported, and the ES_OPS_STAMP of the
- * header that it was built with.
+ * The type of the function that a back-end's library exports. It returns the
+ * table for a precision, or NULL if the back-end does not support the
+ * precision. The library also exports the ES_OPS_STAMP with which it was built.
  */
 typedef const es_ops *es_ops_getter(es_precision precision);
-#define ES_OPS_GETTER "es_cuda_ops" /* symbol of the es_ops_getter function */
-/* symbol of a const unsigned: the stamp */
+#define ES_OPS_GETTER "es_cuda_ops" /* name of the exported es_ops_getter */
+/* name of the exported stamp, a const unsigned */
 #define ES_OPS_STAMP_NAME "es_cuda_ops_stamp"
 
-/** Increment this with every change of an entry's meaning. */
+/** Increment this number whenever the meaning of an entry of es_ops changes. */
 #define ES_OPS_VERSION 20
 #define ES_OPS_STAMP ((unsigned)(ES_OPS_VERSION << 16 | (int)sizeof(es_ops)))
 

@@ -1,5 +1,5 @@
-/* Copies the parameters that are recorded as series into the report, and
- * converts them to samples. */
+/* Copies the recorded parameters into the report, and converts them to samples
+ * of series. */
 #include "hooks/trainer/model/parameter_series.h"
 
 #include "analyzer/base/value.h"
@@ -60,15 +60,15 @@ static es_role role_of(const es_model_config *config,
                                                      : roles[series];
 }
 
-/* Replaces every NaN by the ordinary NaN, because readers could take another
- * NaN for "missing". */
+/* Replaces every NaN by the ordinary NaN, because readers could otherwise
+ * mistake it for es_missing(), which is a NaN with another bit pattern. */
 static float plain(float value)
 {
     return isnan(value) ? NAN : value;
 }
 
-/* Summarises the temperatures of a head, given their logarithms (T), as one
- * number. */
+/* Computes the series (mean, minimum or maximum) of a head's temperatures from
+ * their logarithms (T). */
 static float summarise(const float *log_t, int n, es_parameter_series series)
 {
     double sum = 0;
@@ -88,8 +88,8 @@ static float summarise(const float *log_t, int n, es_parameter_series series)
 
 /* --- in the report ------------------------------------------------------ */
 
-/* Defines one entry for each kind of parameter that has series; entries for
- * WNorm's g follow. */
+/* The parameters whose values the report contains, one entry for each kind. The
+ * entries for WNorm's g follow these entries. */
 static const es_parameter_series sources[] = {
     ES_PARAMETER_THETA, ES_PARAMETER_T_MEAN, ES_PARAMETER_ALPHA,
     ES_PARAMETER_BETA, ES_PARAMETER_SLOPE};
@@ -98,7 +98,7 @@ static const es_parameter_series sources[] = {
 
 typedef struct source {
     es_role role;
-    int part; /* part of c_attn's g: 0 to 2 for q, k, v */
+    int part; /* 0 to 2: the part q, k or v of c_attn's g */
     bool exists, is_whole;
     size_t n; /* number of floats per layer */
 } source;
@@ -128,8 +128,8 @@ static source source_of(const es_model_config *config, size_t i)
                                                  : 1};
 }
 
-/* Returns the offset of source i in the report; for i = N_SOURCES the total
- * size. */
+/* Returns the offset of source i in the report; for i = N_SOURCES, returns the
+ * total size. */
 static size_t source_at(const es_model_config *config, size_t i)
 {
     size_t at = 0;
@@ -140,8 +140,8 @@ static size_t source_at(const es_model_config *config, size_t i)
     return at;
 }
 
-/* Returns the array of the layer, or of the model if layers have none; NULL if
- * the FFN is removed. */
+/* Returns the parameter of the layer, or of the model if the parameter belongs
+ * to no layer; NULL if the layer's FFN is removed. */
 static es_mem *value_of(const es_model *model, int layer, es_role role)
 {
     return es_model_value(model, role == ES_ROLE_GLOBAL_SLOPE ? -1 : layer,

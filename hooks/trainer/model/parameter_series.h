@@ -1,42 +1,45 @@
 /**
- * Parameters that are recorded as series: one number per head or layer that
- * shows how the architecture behaves. `--record all` also records the
- * individual values of temperatures and gains, as one series of heads for each
- * value: member i of t is "t.5".
+ * Parameters that are recorded as series, with one number per head or layer.
+ * `--record all` also records the individual values of temperatures and gains
+ * (members); each member is a separate series of heads. For example, "t.5" is
+ * the temperature of query 5.
  */
 #ifndef ES_PARAMETER_SERIES_H
 #define ES_PARAMETER_SERIES_H
 
 #include "hooks/trainer/model/model.h"
 
-/** Series of heads, then of layers. */
+/** Series of heads come first, then series of layers. */
 typedef enum es_parameter_series {
     ES_PARAMETER_THETA,  /* threshold of EReg, as a fraction of ln T */
     ES_PARAMETER_T_MEAN, /* mean of the head's T temperatures */
-    ES_PARAMETER_T_MIN,  /* NaN if a temperature is NaN */
+    /* minimum; NaN if any of the head's temperatures is NaN */
+    ES_PARAMETER_T_MIN,
     ES_PARAMETER_T_MAX,
     ES_PARAMETER_QK_CLIP, /* factor by which QK-Clip scaled q and k after the
                              step */
     ES_PARAMETER_ALPHA,
     ES_PARAMETER_BETA,
-    ES_PARAMETER_SLOPE, /* LR(global): the same number in every layer */
+    /* slope of LR; with LR(global) it is equal in all layers */
+    ES_PARAMETER_SLOPE,
     ES_N_PARAMETER_SERIES
 } es_parameter_series;
 
 extern const char *const es_parameter_series_names[ES_N_PARAMETER_SERIES];
 
-/** Returns true if models of this configuration have the series. A fixed slope
- *  has no series. */
+/** Returns true if models of this configuration have the series. A slope that
+ *  is not learnt has no series. */
 bool es_parameter_series_exists(const es_model_config *config,
                                 es_parameter_series series);
 
-/** Number of values of one sample: L*H or L. */
+/** Returns the number of values in one sample: L*H for a series of heads, L for
+ *  a series of layers. */
 size_t es_parameter_series_length(const es_model_config *config,
                                   es_parameter_series series);
 
 /**
- * Reads the values at the last es_model_begin that measured, after es_model_end
- * has returned; QK-Clip's factors are from the step that ended.
+ * Reads the values of the last es_model_begin with `measure`; call it after
+ * es_model_end. QK-Clip's factors are from the step that has ended.
  *
  *   out  (L,H) or (L); es_missing() in layers without the parameter, because
  *        their FFN is removed; a NaN that arises in training is never
@@ -48,19 +51,19 @@ void es_parameter_series_read(float *out, const es_model *model,
                               es_parameter_series series);
 
 #define ES_PARAMETER_MEMBERS_MAX 3072 /* a run file has at most 4096 series */
-/* maximum size of a member's name, including the NUL */
+/* maximum size of a member's name in bytes, including the NUL */
 #define ES_PARAMETER_MEMBER_SIZE 32
 
 /**
  * Returns the number of members. A member is a single parameter value that is
- * recorded as a separate series of heads, not at every record. 0 unless
- * config->record is ES_SERIES_ALL, or if there would be more than
- * ES_PARAMETER_MEMBERS_MAX.
+ * recorded as a separate series of heads, less often than other series. The
+ * number is 0 unless config->record is ES_SERIES_ALL, or if there would be more
+ * than ES_PARAMETER_MEMBERS_MAX.
  *
  *   t.i          the temperature of query i, i < T
- *   g_q.i ..     WNorm's g of the head's column i, i < d_k; if a matrix has n
- *   g_proj.i     columns that belong to no head, head h has the columns from
- *                h n / H on
+ *   g_q.i ..     WNorm's g of the head's column i, i < d_k, of a matrix. If the
+ *   g_proj.i     matrix has n columns that belong to no head, they are divided
+ *                among the heads: head h has the columns from h n / H on
  */
 size_t es_parameter_n_members(const es_model_config *config);
 

@@ -8,14 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Number of floats in 64 bytes, the size of a cache line and of the widest
- * vector. */
+/* Alignment of arrays in floats: 64 bytes, the size of a cache line and of the
+ * widest vector. */
 #define ALIGNMENT 16
 
 /* --- presence of arrays -------------------------------------------------- */
 
-/* Properties of one layer of a configuration; for the arrays outside the
- * layers, the properties that any layer has. */
+/* Properties of one layer that decide which arrays exist. Outside the layers,
+ * an array exists if any layer may have the property. */
 enum {
     GPT2 = 1 << 0,
     PYTHIA = 1 << 1,
@@ -48,8 +48,8 @@ enum {
 static unsigned facts_of(const es_model_config *config, int layer)
 {
     const es_arch *arch = &config->arch;
-    /* Layer -1, outside the layers, has every property that a layer could
-     * have. */
+    /* Layer -1 stands for the arrays outside the layers; it has every property
+     * that a layer can have. */
     const bool has_ffn =
         layer < 0 || es_arch_has_ffn(arch, layer, config->n_layer);
     const bool leaky = arch->activation == ES_ACT_LEAKY;
@@ -96,19 +96,20 @@ static unsigned facts_of(const es_model_config *config, int layer)
 
 /* --- the table ------------------------------------------------------------ */
 
-/* The shape of an array, one letter per extent: V, T, H; d; m = FFN width; 3 =
- * 3d; k = 3 (the groups q, k, v); 1; q, K = total widths of all queries and of
- * all keys; w = width of a head; P = T plus the positions before the first
- * token; for images c classes, C channels, patches of p by p. */
+/* The shape of an array has one letter per extent. V, T, H, d: see README.md;
+ * m: width of the FFN; 3: 3d; k: 3, for q, k and v; 1: 1; q, K: total widths of
+ * all queries and of all keys; w: width of a head; P: T plus the positions
+ * before the first token; for images c: classes, C: channels, p: side of a
+ * patch. */
 typedef struct row {
-    const char *name; /* in a layer: the part of the name after "h.L."; NULL: no
-                         such array */
+    const char *name; /* name of the array; in a layer, the part after "h.L.";
+                         NULL if the array does not exist */
     const char *shape;
-    unsigned when; /* bits of the properties that must all be set */
+    unsigned when; /* bits of the properties that a layer must all have */
     es_init init;
 } row;
 
-/* Arrays of GPT-2 and Pythia, whose matrices are (in,out). */
+/* Arrays of families gpt2 and pythia, whose matrices are (in,out). */
 static const row usual[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {"wte", "Vd", 0, ES_INIT_NORMAL},
     [ES_ROLE_WPE] = {"wpe", "Td", GPT2, ES_INIT_NORMAL},
@@ -157,8 +158,9 @@ static const row usual[ES_N_ROLES] = {
     [ES_ROLE_LN_F_BIAS] = {"ln_f.bias", "d", FINAL_NORM, ES_INIT_ZERO},
 };
 
-/* Arrays of Llama, with the names and the layout (out,in) of transformers'
- * LlamaForCausalLM; q_norm and k_norm exist in Qwen3. */
+/* Arrays of family llama, with the names and the layout (out,in) of
+ * transformers' LlamaForCausalLM; q_norm and k_norm exist only with
+ * --qk-norm. */
 static const row llama[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {"model.embed_tokens.weight", "Vd", 0, ES_INIT_NORMAL},
     [ES_ROLE_LN_1_WEIGHT] = {"input_layernorm.weight", "d", NORM, ES_INIT_ONE},
@@ -193,7 +195,7 @@ static const row llama[ES_N_ROLES] = {
     [ES_ROLE_LN_F_WEIGHT] = {"model.norm.weight", "d", FINAL_NORM, ES_INIT_ONE},
 };
 
-/* Arrays in the layers of BERT and RoBERTa. */
+/* Arrays in the layers of families bert and roberta. */
 #define ENCODER_LAYER                                                          \
     [ES_ROLE_Q_WEIGHT] = {"attention.self.query.weight", "qd", 0,              \
                           ES_INIT_NORMAL},                                     \
@@ -225,8 +227,8 @@ static const row llama[ES_N_ROLES] = {
     [ES_ROLE_LN_2_WEIGHT] = {"output.LayerNorm.weight", "d", 0, ES_INIT_ONE},  \
     [ES_ROLE_LN_2_BIAS] = {"output.LayerNorm.bias", "d", 0, ES_INIT_ZERO}
 
-/* Arrays of BERT, with the names of transformers; the embedding of token types
- * is part of the positions. */
+/* Arrays of family bert, with the names of transformers. The embedding of token
+ * types is part of the positions. */
 static const row bert[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {"embeddings.word_embeddings.weight", "Vd", 0,
                      ES_INIT_NORMAL},
@@ -240,7 +242,8 @@ static const row bert[ES_N_ROLES] = {
 
 #define EMBEDDING(what) "roberta.embeddings." what
 
-/* Arrays of RoBERTa, with the names of transformers' RobertaForMaskedLM. */
+/* Arrays of family roberta, with the names of transformers'
+ * RobertaForMaskedLM. */
 static const row roberta[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {EMBEDDING("word_embeddings.weight"), "Vd", 0,
                      ES_INIT_NORMAL},
@@ -260,8 +263,9 @@ static const row roberta[ES_N_ROLES] = {
     [ES_ROLE_LN_F_BIAS] = {"lm_head.layer_norm.bias", "d", 0, ES_INIT_ZERO},
 };
 
-/* Arrays of He and Hofmann's simplified blocks; matrices are (out,in). alpha is
- * 1 over the gain of the FFN, and beta the gain of the attention. */
+/* Arrays of family sas, He and Hofmann's simplified blocks, with matrices
+ * (out,in). alpha is 1 over the gain of the FFN, and beta is the gain of the
+ * attention. */
 static const row sas[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {"wte", "Vd", 0, ES_INIT_NORMAL},
     [ES_ROLE_WPE] = {"wpe", "Td", 0, ES_INIT_NORMAL},
@@ -293,8 +297,8 @@ static const row sas[ES_N_ROLES] = {
     [role##_BIAS] = {name_of_it ".bias", n, 0, ES_INIT_ZERO}
 #define IMAGE(what) "vit.embeddings." what
 
-/* Arrays of ViT, with the names of transformers' ViTForImageClassification as
- * published by google/vit. */
+/* Arrays of family vit, with the names of transformers'
+ * ViTForImageClassification in the checkpoints of google/vit. */
 static const row vit[ES_N_ROLES] = {
     [ES_ROLE_CLASS] = {IMAGE("cls_token"), "11d", 0, ES_INIT_NORMAL},
     [ES_ROLE_WPE] = {IMAGE("position_embeddings"), "1Td", 0, ES_INIT_NORMAL},
@@ -376,8 +380,8 @@ static int extent(char letter, const es_model_config *config)
     }
 }
 
-/* Returns the number of leading entries of an array that are trained: all
- * entries, or those of q and k, which precede v. */
+/* Returns the number of leading elements of an array that are trained. If only
+ * q and k are trained, these are the elements before v. */
 static size_t count_trainable(const es_param *param,
                               const es_model_config *config)
 {
@@ -443,7 +447,7 @@ static void add_range(es_params *params, const es_model_config *config,
             add(params, config, (es_role)role, layer);
 }
 
-/* Assigns every array an offset; returns false if the sizes overflow. */
+/* Assigns every array an offset; returns false if the total size overflows. */
 static bool place(es_params *params)
 {
     size_t end = 0;
@@ -504,7 +508,7 @@ static void fill(float *out, size_t n, double value)
         out[i] = (float)value;
 }
 
-/* Normalises each row of length `width` to a unit vector. */
+/* Divides each row of length `width` by its norm. */
 static void normalise_rows(float *out, size_t n, size_t width)
 {
     for (size_t first = 0; first < n; first += width) {
@@ -519,7 +523,8 @@ static void normalise_rows(float *out, size_t n, size_t width)
 void es_param_draw(float *out, const es_param *param,
                    const es_model_config *config, int n_threads)
 {
-    /* The stream of random numbers is a hash of the name: FNV-1a, 64 bits. */
+    /* The number of the random stream is a hash of the array's name (FNV-1a, 64
+     * bits). */
     const char *name = param->name;
     uint64_t stream = UINT64_C(0xcbf29ce484222325);
     for (; *name; name++)

@@ -1,6 +1,7 @@
 /**
- * The parameter table: names, shapes and positions in memory of all arrays of a
- * model, as stored in checkpoints and reference cases. Internal to the trainer.
+ * The parameter table, which lists the names, shapes and positions in memory of
+ * all arrays of a model. Checkpoints and reference cases store the arrays under
+ * these names.
  */
 #ifndef ES_PARAMS_H
 #define ES_PARAMS_H
@@ -10,7 +11,8 @@
 typedef enum es_role {
     ES_ROLE_WTE,
     ES_ROLE_WPE,
-    ES_ROLE_CLASS, /* vit: the class token, and the projection of patches */
+    ES_ROLE_CLASS, /* vit: the class token; the next two roles are the
+                      projection of patches */
     ES_ROLE_PATCH_WEIGHT,
     ES_ROLE_PATCH_BIAS,
     ES_ROLE_TYPE,        /* roberta: embedding of the first token type; stays
@@ -23,7 +25,8 @@ typedef enum es_role {
     ES_ROLE_LN_2_BIAS,
     ES_ROLE_ATTN_WEIGHT,
     ES_ROLE_ATTN_BIAS,
-    ES_ROLE_Q_WEIGHT, /* llama and bert, instead of ATTN_WEIGHT */
+    ES_ROLE_Q_WEIGHT, /* instead of ATTN_WEIGHT if q, k and v are
+                         separate */
     ES_ROLE_Q_BIAS,
     ES_ROLE_K_WEIGHT,
     ES_ROLE_K_BIAS,
@@ -63,7 +66,8 @@ typedef enum es_role {
     ES_ROLE_FUSED_U,
     ES_ROLE_FUSED_V,
     ES_ROLE_GLOBAL_SLOPE,
-    ES_ROLE_HEAD_WEIGHT, /* roberta: between the last layer and LN_F */
+    /* roberta: the matrix between the last layer and LN_F */
+    ES_ROLE_HEAD_WEIGHT,
     ES_ROLE_HEAD_BIAS,
     ES_ROLE_EMBED_OUT,
     ES_ROLE_LOGIT_BIAS,
@@ -81,21 +85,22 @@ typedef enum es_init {
     ES_INIT_STAYS_ZERO, /* zeros that training does not change */
     ES_INIT_NORMAL,     /* N(0, 0.02) */
     ES_INIT_LOG_T,      /* ln of --t-init */
-    ES_INIT_THETA,      /* the value of --theta-init */
-    ES_INIT_SLOPE,      /* the slope in LR(...) */
-    ES_INIT_NORMS,      /* WNorm's g: column norms of its V */
-    ES_INIT_POWER       /* SNorm's u, v: random unit vectors, then power
-                           iterations */
+    ES_INIT_THETA,      /* the constant --theta-init */
+    ES_INIT_SLOPE,      /* the constant slope in LR(...) */
+    ES_INIT_NORMS,      /* WNorm's g: the column norms of V */
+    ES_INIT_POWER /* SNorm's u and v: random unit vectors, followed by power
+                     iterations */
 } es_init;
 
-/** Groups of arrays, in the order in which the allocation holds them. The
- *  grouping lets the optimiser and the gradient norm process few long ranges
- *  instead of many short ones. */
+/** Groups of arrays, in the order in which they are stored in the allocation.
+ *  Because of the groups, the optimiser and the gradient norm process a few
+ *  long ranges instead of many short ones. */
 typedef enum es_param_group {
     ES_GROUP_DECAY,
     ES_GROUP_SLOPE, /* decays only with --slope-decay */
     ES_GROUP_PLAIN,
-    ES_GROUP_STATE, /* state of SNorm: stored with the model, but not trained */
+    ES_GROUP_STATE, /* state of SNorm, which is part of checkpoints but is not
+                       trained */
     ES_N_GROUPS
 } es_param_group;
 
@@ -105,12 +110,12 @@ typedef enum es_param_group {
 typedef struct es_param {
     char name[ES_PARAM_NAME_MAX];
     es_role role;
-    int layer; /* -1 outside the layers */
+    int layer; /* -1 for arrays outside the layers */
     int n_dims;
     int dims[ES_PARAM_MAX_DIMS];
     size_t n;           /* number of floats */
-    size_t n_trainable; /* number of leading floats that are trained; the others
-                           are frozen */
+    size_t n_trainable; /* number of leading elements that are trained; the
+                           other elements keep their initial values */
     size_t offset;      /* position of the first float in the allocation */
     es_param_group group;
     es_init init;
@@ -120,7 +125,7 @@ typedef struct es_params {
     es_param *table; /* (n) arrays in the order of README.md */
     size_t n;
     size_t group[ES_N_GROUPS + 1]; /* offset of each group's first float; the
-                                      last entry is the total size */
+                                      last element is the total size */
     int (*at)[ES_N_ROLES]; /* (L + 1) index into the table by layer and role, -1
                               if absent; row L holds the arrays outside the
                               layers */
@@ -130,20 +135,21 @@ typedef struct es_params {
 /**
  * Lists the arrays of a checked configuration. Every offset is a multiple of 16
  * floats, so that pointers into the allocation keep its alignment; the padding
- * between arrays, and the gradient of frozen entries, stays 0.
+ * between arrays, and the gradient of elements that are not trained, stay 0.
  *
- * ES_OK; ES_ENOMEM (also when the sizes overflow). Free with es_params_free,
- * also after a failure.
+ * Returns ES_OK, or ES_ENOMEM, also when the sizes overflow. Free with
+ * es_params_free, also after a failure.
  */
 es_status es_params_list(es_params *out,
                          const es_model_config *config) ES_MUST_USE;
-void es_params_free(es_params *params); /* empties the table; {0} is fine */
+void es_params_free(es_params *params); /* {0} is allowed */
 
-/** Returns the array of a role in a layer (-1: outside the layers), or NULL. */
+/** Returns the array of a role in a layer (-1: outside the layers), or NULL if
+ *  it does not exist. */
 const es_param *es_params_find(const es_params *params, int layer,
                                es_role role);
 
-/** Returns true if the configuration ends with a norm. */
+/** Returns true if the model has a norm after its last layer. */
 bool es_model_config_final_norm(const es_model_config *config);
 
 /**
@@ -157,18 +163,18 @@ void es_param_draw(float *out, const es_param *param,
                    const es_model_config *config, int n_threads);
 
 /**
- * Counter-based random numbers: number i of a stream depends only on the key,
- * the stream and i, so any part can be drawn in any order, on any machine.
- * Philox-4x32-10: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
- * SC 2011. Writes four words from a 128-bit counter and a 64-bit key.
+ * Computes four random words from a 128-bit counter and a 64-bit key with
+ * Philox-4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+ * SC 2011). Number i of a random stream depends only on the key, the stream and
+ * i, so any part of it can be drawn in any order, on any machine.
  */
 void es_random_block(uint32_t out[4], const uint32_t counter[4],
                      const uint32_t key[2]);
 
 /**
  * Draws normal numbers with mean 0 and standard deviation sigma: out[i] f32, i
- * < n, is number i of the stream. Box-Muller in double, rounded once. O(n), any
- * thread; the same result for any n_threads.
+ * < n, is number i of the stream. Uses the Box-Muller method in double and
+ * rounds once. O(n), any thread; the result does not depend on n_threads.
  */
 void es_random_normal(float *out, size_t n, double sigma, uint64_t seed,
                       uint64_t stream, int n_threads);

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The polynomial at one place of the model; only the members for its kind are
- * used. */
+/* The polynomial at one place of the model. Only the member for the place's
+ * kind of input is used. */
 typedef struct site {
     double unit;
     es_division division;
@@ -20,7 +20,7 @@ typedef struct site {
 struct es_polynomials {
     es_polynomial_mode mode;
     bool looked; /* true if the passes since es_model_begin observed inputs or
-                    used polynomials */
+                    used polynomials, so that there are findings */
     es_mem *memory;
     es_findings *found; /* (n) host copy of the findings */
     site *sites;        /* (n) one entry per place */
@@ -137,7 +137,8 @@ const es_findings *es_model_findings(const es_model *model)
 
 /* --- passes --------------------------------------------------------------- */
 
-/* Returns the place that a pass has reached; NULL if polynomials are off. */
+/* Returns the entry for a place in the current pass, and sets *found to its
+ * findings in the back-end's memory; NULL if polynomials are off. */
 static const site *arrive(const es_model *model, es_mem **found, int layer,
                           es_site place)
 {
@@ -229,9 +230,10 @@ bool es_model_acts_by_polynomial(const es_model *model, int layer)
 
 static const es_interval nowhere = {(double)NAN, (double)NAN};
 
-/* Chooses the polynomial for the division in PowerSoftmax. The observed
- * denominators belong to unscaled scores; the largest score becomes the unit,
- * so that powers stay in the range of float32. */
+/* Chooses the polynomial for PowerSoftmax's division. The observed denominators
+ * were computed from unscaled scores. The polynomial uses scores divided by the
+ * unit, which is the largest observed score, so that their powers stay in the
+ * range of float32. */
 static bool choose_division(site *to, const es_model *model,
                             const es_findings *found)
 {

@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* Number of random numbers that a thread draws at a time (a multiple of 4), and
- * the maximum number of helper threads. */
+/* CHUNK is the number of random numbers that a thread draws at a time (a
+ * multiple of 4); MOST_HELPERS is the maximum number of additional threads. */
 #define CHUNK 16384
 #define MOST_HELPERS 255
 
@@ -19,8 +19,8 @@ void es_random_block(uint32_t out[4], const uint32_t counter[4],
     es_philox(out, key[0], key[1]);
 }
 
-/* Converts two uniform words to two independent normal numbers; neither uniform
- * number is ever 0. */
+/* Converts two uniform words to two independent normal numbers. Neither word is
+ * converted to exactly 0, because ln 0 is infinite. */
 static void box_muller(double out[2], uint32_t a, uint32_t b)
 {
     const double pi = 3.14159265358979323846;
@@ -30,14 +30,16 @@ static void box_muller(double out[2], uint32_t a, uint32_t b)
     out[1] = radius * sin(angle);
 }
 
-/* An array that several threads fill; each thread takes the next chunk. */
+/* An array that several threads fill with random numbers. Each thread draws the
+ * next chunk that no thread has taken. */
 typedef struct draw {
     float *out;
     size_t n;
     double sigma;
     uint32_t key[2];
     uint64_t stream;
-    atomic_size_t next; /* index of the first number of the next free chunk */
+    atomic_size_t next; /* index of the first number of the next chunk that no
+                           thread has taken */
 } draw;
 
 static void draw_four(const draw *d, size_t first)
@@ -75,7 +77,7 @@ void es_random_normal(float *out, size_t n, double sigma, uint64_t seed,
               .stream = stream};
     pthread_t threads[MOST_HELPERS];
     int n_started = 0;
-    /* If a thread cannot be created, the others draw its chunks. */
+    /* If a thread cannot be created, the other threads draw its chunks. */
     while (n_started < MOST_HELPERS && n_started < n_threads - 1 &&
            (size_t)(n_started + 1) * CHUNK < n &&
            pthread_create(&threads[n_started], NULL, draw_chunks, &d) == 0)

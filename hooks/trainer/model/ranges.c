@@ -1,5 +1,5 @@
-/* Ranges of inputs that polynomials approximate: finds the largest inputs in
- * the forward pass, adds the gradients of range losses, and sums the losses. */
+/* Finds the largest inputs in the forward pass (the ranges that polynomials
+ * must cover), adds the gradients of range losses, and sums the losses. */
 #include "hooks/trainer/model/ranges.h"
 
 #include "analyzer/base/value.h"
@@ -15,7 +15,7 @@ static const es_range_kind ranges[] = {[ES_PEAK_ATTN] = ES_RANGE_ATTN,
 
 size_t es_model_n_peaks(const es_model *model)
 {
-    /* one more for the last norm */
+    /* the additional peak is that of the last norm */
     return (size_t)model->config.n_layer * ES_N_PEAKS + 1;
 }
 
@@ -119,14 +119,14 @@ double es_model_range_loss(const es_model *model)
     return sum / model->report.n_passes;
 }
 
-/* Returns the larger number, or NaN if a number is NaN. */
+/* Returns the larger of two numbers, or NaN if either is NaN. */
 static float join(float x, float y)
 {
     return isnan(x) || x > y ? x : y;
 }
 
-/* Returns the largest input of a place. Any NaN becomes the ordinary NaN, which
- * differs from the NaN that means missing. */
+/* Returns the largest input of a place. If it is NaN, returns the ordinary NaN,
+ * which differs from es_missing(). */
 static float largest_of(const es_model *model, int layer, es_peak_place place)
 {
     const float x = peak_of(model, layer, place)->largest;

@@ -1,5 +1,5 @@
-/** Operations with which a back-end reduces values over several ranks without
- *  the host. */
+/** Operations with which a back-end adds up values over several ranks without
+ *  copying them to the host. */
 #ifndef ES_RANK_OPS_H
 #define ES_RANK_OPS_H
 
@@ -14,7 +14,7 @@ typedef enum es_rank_sum {
     ES_N_RANK_SUMS
 } es_rank_sum;
 
-/** Limits of waiting for other ranks. */
+/** Determines how long an operation waits for other ranks. */
 typedef struct es_rank_patience {
     double seconds;
     bool (*is_over)(void *user); /* returns true if another rank has exited or
@@ -22,19 +22,23 @@ typedef struct es_rank_patience {
     void *user;
 } es_rank_patience;
 
-/** Operations that reduce over the devices of several ranks; every rank must
- *  make the same calls. */
+/** Size in bytes of the id that make_id creates. */
 enum { ES_RANK_ID_SIZE = 128 };
+
+/** Operations that reduce values over the devices of several ranks; every rank
+ *  must make the same calls. */
 typedef struct es_rank_ops {
-    /** Checks that the required library exists. ES_OK; ES_EIO. */
+    /** Checks that the required library can be loaded. Returns ES_OK or
+     *  ES_EIO. */
     es_status (*find)(void);
-    /** Returns true if these operations are to be used with a single process,
-     *  too; for tests. */
+    /** Returns true if these operations must be used even with a single
+     *  process, which tests request. */
     bool (*alone)(void);
-    /** Called by the first rank, whose id all ranks then use. ES_OK; ES_EIO. */
+    /** Creates the id that all ranks pass to `join`; only the first rank calls
+     *  it. Returns ES_OK or ES_EIO. */
     es_status (*make_id)(char id[ES_RANK_ID_SIZE]);
-    /** Called once by every rank; waits for the other ranks. ES_OK; ES_EIO;
-     *  ES_ENOMEM. */
+    /** Connects this rank to the others; every rank calls it once and waits for
+     *  the other ranks. Returns ES_OK, ES_EIO or ES_ENOMEM. */
     es_status (*join)(es_backend *backend, const char id[ES_RANK_ID_SIZE],
                       int rank, int world, const es_rank_patience *patience);
     /** Reduces x (n) over all ranks in place, concurrently with the following
@@ -42,8 +46,8 @@ typedef struct es_rank_ops {
      *  `finish` see the result. */
     void (*reduce)(es_backend *backend, es_mem *x, size_t n, es_rank_sum how);
     void (*finish)(es_backend *backend);
-    /** Waits for all operations, and for other ranks as long as the patience
-     *  allows. */
+    /** Waits until all operations have ended, but for other ranks only as long
+     *  as `patience` allows. */
     void (*wait)(es_backend *backend, const es_rank_patience *patience);
 } es_rank_ops;
 

@@ -15,11 +15,12 @@ es_status es_model_plan_report(es_model *model)
 {
     const es_model_config *config = &model->config;
     const size_t n_layers = (size_t)config->n_layer;
-    /* These sizes cannot overflow, as the activations hold as many rows of
-     * heads. */
+    /* These sizes cannot overflow, because the arrays of activations have at
+     * least as many elements. */
     const size_t n_heads = n_layers * (size_t)config->n_head;
     const bool clips = config->arch.clip > 0;
-    /* Round up to whole doubles, because doubles follow. */
+    /* Round up to a whole number of doubles, because doubles follow the
+     * logits. */
     const size_t logits = clips ? (n_heads + 1) / 2 * 2 * sizeof(float) : 0;
     const size_t peaks = sizeof(es_tally) + 2 * logits;
     const size_t layers = peaks + es_model_n_peaks(model) * sizeof(es_peak);
@@ -129,8 +130,8 @@ void es_model_begin_report(es_model *model, bool measure,
     es_model_begin_shared(model);
     report->measured = measure;
     report->has_losses = true;
-    /* Keep the back-end's flag: only the back-end knows whether the step in
-     * progress is skipped. */
+    /* Keep the back-end's flag `skips`, because only the back-end knows whether
+     * the step in progress is skipped. */
     const size_t kept = model->n_pending > 0 ? sizeof(float) : 0;
     static_assert(offsetof(es_tally, control.skips) == 0, "the first float");
     model->ops->store(model->backend, es_mem_at(report->memory, kept),
@@ -151,7 +152,7 @@ void es_model_begin_step(es_model *model, const es_train_config *train,
                          double lr)
 {
     es_control *control = &model->report.tally->control;
-    /* scale that the current gradients contain */
+    /* factor by which the current gradients are multiplied */
     const float loss_scale = control->loss_scale;
     *control = control_of(model, train, lr);
     control->loss_scale = loss_scale;
@@ -182,7 +183,7 @@ es_status es_model_status(es_model *model)
     return model->ops->status ? model->ops->status(model->backend) : ES_OK;
 }
 
-/* Ends the passes and counts the step if it was taken. */
+/* Ends the passes, and counts the step if its update was not skipped. */
 static es_status end(es_model *model, es_outcome *out, size_t n_bytes)
 {
     es_report *report = &model->report;
@@ -220,8 +221,8 @@ es_status es_model_end_step(es_model *model, es_outcome *out)
 
 bool es_model_fetches(const es_model *model)
 {
-    /* With several ranks, reports are joined when those of all ranks have
-     * arrived. */
+    /* With several ranks, reports can only be joined when the reports of all
+     * ranks have arrived. */
     return model->ops->fetch && !model->ranks && !es_model_has_details(model) &&
            !model->polynomials;
 }
@@ -249,7 +250,8 @@ es_status es_model_end_fetched(es_model *model, es_outcome *out)
     if (bytes)
         memcpy(report->tally, bytes, pending->n_bytes);
     else
-        memset(report->tally, 0xff, pending->n_bytes); /* makes every sum NaN */
+        /* Set every sum to NaN. */
+        memset(report->tally, 0xff, pending->n_bytes);
     report->n_passes = pending->n_passes;
     report->measured = pending->measured;
     model->n_pending--;
