@@ -31,8 +31,8 @@ portable_make = $(MAKE) --no-print-directory CC='$(ZIG) cc -target $(TARGET)' \
 portable-here: $(LIBRARIES) $(PUBLIC_HEADER) $(BUILD)/entropy-recorder
 portable-programs-here: $(BUILD)/entropy-scan $(BUILD)/entropy-train
 
-# Headers and archives from Debian's packages, which are installed or, for
-# another machine type, downloaded.
+# Copies headers and archives from Debian's packages. These are the installed packages
+# or, for another machine type, downloaded packages.
 $(PORTABLE)/packages/sqlite3.h: tests/tools/packages.sh
 	$(Q)tests/tools/packages.sh $(@D) $(TARGET_MACHINE) sqlite3 $(PORTABLE_ARCHIVES) jansson inih yaml openblas
 

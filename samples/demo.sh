@@ -32,7 +32,7 @@ say 'their heads at the end'
 "$build/entropy-scan" "${runs[@]}" \
     --heatmap="$out/heatmap.png" --curves="$out/curves.png"
 
-# Heatmaps after a NaN show nothing useful, so also show the step before the NaN.
+# A heatmap after a NaN contains no useful values, so also draw the step before the NaN.
 onset=$("$build/entropy-scan" "${runs[1]}" --json | tr -d ' \n' |
     sed -nE 's/.*"kind":"nan"[^}]*"onset":([0-9]+).*/\1/p')
 if [ -n "$onset" ] && [ "$onset" -gt 0 ]; then

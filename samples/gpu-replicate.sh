@@ -34,7 +34,7 @@ fi
 mkdir -p "$OUT"
 name=$(tr -cs 'A-Za-z0-9.\n' '-' <<<"$arch" | tr A-Z a-z | sed 's/-*$//')
 
-# Record in a temporary folder, so that log and lock files do not get into OUT.
+# Record in a temporary folder, so that OUT does not get log and lock files.
 work=$(mktemp -d)
 keep() {
     [ ! -f "$work/$name.db" ] || mv -f "$work/$name.db" "$OUT/$name.db"

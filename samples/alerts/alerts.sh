@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compares alerts with runs whose true state is known: the published heatmaps, small
-# training runs that an independent check labels, and synthetic histories that are
+# Compares alerts with the true state of runs: of the published heatmaps, of small
+# training runs that an independent check labels, and of synthetic histories that are
 # labelled when they are made. `make alerts` calls this script, which takes a few
 # minutes on two cores. Runs and histories of an earlier call are reused.
 #
@@ -43,7 +43,7 @@ fi
 said() { # NAME: keeps what the programs report of the files in dir/NAME
     rm -f "$dir/$1.state.db"
     "$scan" --recursive "$dir/$1" --jsonl >"$dir/$1.scan"
-    # Exit codes 1 and 4 are valid results too.
+    # Exit codes 1 and 4 of watch are valid results too.
     "$scan" watch "$dir/$1" --once --json --severity error \
         --state "$dir/$1.state.db" >"$dir/$1.watch"
 }

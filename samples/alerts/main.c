@@ -1,5 +1,6 @@
 /* Usage: entropy-histories N SEED DIR. Writes N synthetic histories as run
-   files into DIR, and a table of their true labels to standard output. */
+   files into DIR, and a table of their true labels to standard output. SEED
+   selects the random numbers. */
 #include "samples/alerts/synthetic.h"
 
 #include "analyzer/base/text.h"

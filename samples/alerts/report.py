@@ -2,8 +2,8 @@
 """usage: report.py DIR RESULTS
 
 Writes the report of `make alerts`: RESULTS/alerts.md compares the true state
-of each run with the alerts of entropy-scan; alerts-trainings.csv and
-alerts-histories.csv have one line for each training run and for each kind of history.
+of each run with the alerts of entropy-scan; alerts-trainings.csv has one line for each
+training run, and alerts-histories.csv one line for each kind of history.
 
 The true state of a training is computed here from its run file by rules that share
 nothing with the flags under test: the rules see the whole run, in hindsight, and use
@@ -91,8 +91,8 @@ class Training:
                 >= self.heads / 2]
 
     def died_for_long(self):
-        """Returns true if, in some layer and over some twentieth of the run, the median
-        of at least half of the heads is near zero."""
+        """Returns true if some layer is near zero for long: over some twentieth of the
+        run, the medians of at least half of the layer's heads are near zero."""
         width = max(len(self.entropy) // 20, 3)
         rows = [row for _, row in self.finite]
         for start in range(0, len(rows) - width + 1, max(width // 3, 1)):
@@ -106,8 +106,9 @@ class Training:
         return sum(value >= 0.75 * self.ceiling for value in row) / len(row)
 
     def is_too_short(self):
-        """Returns true if the run has less than a thousand steps, begins at the
-        ceiling, and in each tenth of the run many heads are still high."""
+        """Returns true if the run has fewer than a thousand steps, its heads begin at
+        the ceiling, and in every tenth of the run many heads are still near the
+        ceiling."""
         width = max(len(self.finite) // 10, 1)
         rows = [row for _, row in self.finite]
         return (len(self.entropy) < 1000 and bool(rows)
@@ -154,8 +155,8 @@ class Training:
 
 
 def compare(truth, reported):
-    """Returns two lists: the kinds of flags that were missed, and the kinds that were
-    falsely reported."""
+    """Returns two lists: the true kinds of flags that were not reported, and the kinds
+    that were reported but are not true."""
     return ([kind for kind in KINDS if truth[kind] and kind not in reported],
             [kind for kind in KINDS
              if truth[kind] is False and kind in reported])
@@ -187,7 +188,7 @@ def report_heatmaps():
 
 
 def lead_of(training, alerts):
-    """Returns the step of the last collapse alert before the NaN."""
+    """Returns the step of the last collapse alert before the loss became NaN."""
     steps = [alert["step"] for alert in alerts if alert["kind"] == "collapse"
              and alert["onset"] < training.nan_step]
     return max(steps, default=None)
@@ -228,13 +229,14 @@ def report_trainings():
     text("""
 `entropy-train` trained the runs of [runs.txt](../alerts/runs.txt) and recorded
 every step. [report.py](../alerts/report.py) computes the labels from the run
-files, without our flags. *Collapse*: over a twentieth of the run the medians of
-at least half of a layer's heads are below 5 % of the ceiling. *Entropy fell
-first*: that holds in the last sample before a loss that is not finite.
-*Overload*: over the last tenth the median share of heads above 3/4 of the ceiling
-is at least 45 % (borderline from 35 %), unless all heads began at the ceiling
-and never came down (*too short to judge*). Runs, one a line:
-[alerts-trainings.csv](alerts-trainings.csv).
+files without using our flags. A run has the label *collapse* if, over a twentieth
+of the run, the medians of at least half of the heads of some layer are below 5 %
+of the ceiling. It has the label *entropy fell first* if the heads of some layer
+are as low in the last sample before a loss that is not finite. It has the label
+*overload* if, over the last tenth of the run, the median share of heads above 3/4
+of the ceiling is at least 45 % (*borderline* from 35 %), unless all heads began at
+the ceiling and never left it (*too short to judge*).
+[alerts-trainings.csv](alerts-trainings.csv) has one line per run.
 """)
     return len(rows)
 
@@ -248,8 +250,8 @@ def report_leads(leads):
             known.append(training.nan_step - step)
     if known:
         text(f"`watch` reported the collapse before the loss was NaN in "
-             f"{len(known)} of {len(leads)} runs: {min(known)} to {max(known)} "
-             f"steps before, {statistics.median(known):.0f} in the median.")
+             f"{len(known)} of {len(leads)} runs, {min(known)} to {max(known)} "
+             f"steps earlier (median {statistics.median(known):.0f}).")
 
 
 def count_histories():
@@ -294,14 +296,15 @@ def report_histories():
           [(f"**all {len(rows)} kinds**", total["n"], total["missed"],
             total["false"], total["wrong"], total["end"])])
     text("""
-[synthetic.h](../alerts/synthetic.h) generates histories whose true state is
-known, and writes them as run files. *Missed*: no alert of severity error for a
-true state. *False alarm*: such an alert on a healthy history. *Wrong kind*: an
-alert that is false on a history with another, true one. *Wrong at the end*: the
-final state, and `--check`, differ from the truth. The rules were designed with
-histories of seed 20, which the tests judge; these have seed 7. The table lists
-the kinds with an error; all kinds are in
-[alerts-histories.csv](alerts-histories.csv).
+The code behind [synthetic.h](../alerts/synthetic.h) generates histories whose
+true state is known, and writes them as run files. The columns count these errors.
+*Missed*: a failure of the history raised no alert of severity error. *False
+alarm*: a healthy history raised such an alert. *Wrong kind*: a history with a
+failure raised an alert for a failure that it does not have. *Wrong at the end*:
+the flags at the end of the run, and the exit code of `--check`, differ from the
+truth. The rules were designed with histories of seed 20, which our tests also
+use; this page uses seed 7. The table lists only the kinds of histories with an
+error; [alerts-histories.csv](alerts-histories.csv) lists all kinds.
 """)
     rate = 100 * total["false"] / max(total["healthy"], 1)
     if total["missed nan or collapse"] or rate > 0.5:
@@ -326,7 +329,7 @@ verdict = (f"Failed: {'; '.join(failures)}." if failures else
 page.insert(0, f"""# Alerts compared with the truth
 
 {verdict} {histories['false']} of {histories['healthy']} healthy histories raised a
-false alarm: {false_rate:.2f} %, where 0.5 % are allowed.
+false alarm ({false_rate:.2f} %; the limit is 0.5 %).
 """)
 path = os.path.join(results, "alerts.md")
 with open(path + ".new", "w", encoding="utf-8") as out:

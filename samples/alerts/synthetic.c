@@ -45,8 +45,8 @@ static bool allocate(es_synthetic *out, size_t n_values)
            out->nonfinite_rows && out->nan_activations && out->loss;
 }
 
-/* Draws step numbers with an occasional gap, and a planned number of steps,
-   which the run may not have reached. */
+/* Draws the samples' step numbers, with occasional gaps, and the planned number
+   of steps, which may exceed the last step. */
 static void draw_steps(es_making *m, int options)
 {
     static const int64_t strides[] = {1, 5, 20, 100};
@@ -78,8 +78,8 @@ static void fill_others(es_making *m)
         out->max_logit[i] = (float)es_making_between(m, 2, 40);
 }
 
-/* Converts entropies from fractions of the ceiling to nats, and heads to layer
-   means if the history records only layer means. */
+/* Converts entropies from fractions of the ceiling to nats. If the history
+   records only layer means, also replaces the heads by their layer's mean. */
 static void finish(es_making *m, int options)
 {
     es_synthetic *out = m->history;
@@ -150,8 +150,7 @@ static es_status write_series(es_writer *writer, int64_t run,
     bool any = false;
     for (size_t i = 0; i < of->n_samples * n && !any; i++)
         any = values[i] != 0;
-    if (!any) /* omit a series of counts that are all zero, as some recorders do
-               */
+    if (!any) /* like some recorders, omit counts that are all zero */
         return ES_OK;
     es_status status =
         es_writer_series(writer, &id, run, name, shape, ES_PHASE_TRAIN, NULL);
@@ -196,8 +195,8 @@ es_status es_synthetic_write(es_writer *writer, const es_synthetic *history,
     const es_run_info info = {
         .name = name,
         .config = config,
-        .program = "entropy-scan import", /* this program name makes the flags
-                                             judge short runs too */
+        .program = "entropy-scan import", /* flags of imported runs also judge
+                                             short runs */
         .n_layer = history->run.n_layers,
         .n_head = history->run.n_heads,
         .ctx = ctx > 0 ? ctx : ES_UNKNOWN,

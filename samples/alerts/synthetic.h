@@ -3,12 +3,12 @@
  * Their true labels are known from the way they are made. `make alerts` and the
  * tests compare these labels with the flags.
  *
- * Levels are fractions of the ceiling ln(T!)/T. Healthy heads are at the levels
- * of the published healthy models; collapsed heads are below 0.035, as in the
- * published collapsed model; no head is between 0.035 and 0.055, where its
- * label would be unclear. A dip lasts at most two samples if it is in a third
- * of the layers, or one sample if it is in all layers; an upward burst lasts at
- * most seven samples.
+ * Levels are entropies as fractions of the ceiling ln(T!)/T. Healthy heads have
+ * the levels of the published healthy models. Collapsed heads are below 0.035,
+ * as in the published collapsed model. No head is between 0.035 and 0.055,
+ * because its label would be unclear. A dip lasts at most two samples if it is
+ * in a third of the layers, or one sample if it is in all layers; an upward
+ * burst lasts at most seven samples.
  */
 #ifndef ES_SAMPLES_SYNTHETIC_H
 #define ES_SAMPLES_SYNTHETIC_H
@@ -41,9 +41,9 @@ typedef struct es_synthetic {
 
 #define ES_SYNTHETIC_N_KINDS 47
 
-/** Makes history number `index` of a seed, which is the same on every call; its
- *  kind is index modulo ES_SYNTHETIC_N_KINDS. The caller owns the result.
- *  Returns NULL if memory is short. */
+/** Makes history number `index` of a seed. The same arguments always give the
+ *  same history. The history's kind is index modulo ES_SYNTHETIC_N_KINDS. The
+ *  caller owns the result. Returns NULL if memory is short. */
 es_synthetic *es_synthetic_new(uint64_t seed, size_t index);
 
 void es_synthetic_free(es_synthetic *history); /* accepts NULL */

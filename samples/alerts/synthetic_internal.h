@@ -26,7 +26,7 @@ enum es_synthetic_option {
     ONE_HEAD = 8,
     COMPLETE = 16,  /* the run reached its planned steps, if a plan is known */
     ANY_HEADS = 32, /* allows fewer than three layers and heads */
-    /* The labels, as in the members of es_truth. */
+    /* The labels have the same meaning as the members of es_truth. */
     NONFINITE = 64,
     COLLAPSE = 128,
     STANDS = 256,
@@ -37,7 +37,7 @@ enum es_synthetic_option {
 
 typedef struct es_synthetic_row {
     const char *name;
-    void (*shape)(es_making *m); /* shapes a healthy history; may be NULL */
+    void (*shape)(es_making *m); /* changes a healthy history; may be NULL */
     size_t least, most;          /* range of the number of samples */
     int options;
 } es_synthetic_row;

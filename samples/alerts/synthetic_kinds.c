@@ -50,8 +50,9 @@ static float *row_of(es_making *m, size_t i, size_t l)
     return m->x + i * m->n_values + l * m->n_heads;
 }
 
-/* Draws final levels: layer 0 is the highest and layer 1 the lowest, as in the
-   published models; at most one head in eight is near the ceiling. */
+/* Draws the final levels of heads. Layer 0 is the highest and layer 1 the
+   lowest, as in the published models; at most one head in eight is near the
+   ceiling. */
 static void draw_levels(es_making *m)
 {
     size_t n_high = m->n_values / 8;
@@ -90,8 +91,8 @@ void es_making_fill(es_making *m, double down)
 
 /* --- kinds ----------------------------------------------------------------*/
 
-/* Keeps heads at the ceiling for a long warm-up: in real small models they come
-   down as late as after 90 % of the steps. */
+/* Keeps heads at the ceiling for a long warm-up. In real small models heads may
+   leave the ceiling only after 90 % of the steps. */
 static void warm_up(es_making *m)
 {
     es_making_fill(m, es_making_between(m, 0.05, 0.95));
@@ -143,8 +144,8 @@ static void bursts(es_making *m)
     }
 }
 
-/* Makes an early layer in which heads attend to few keys, and fewer than half
-   of the heads to a single key, like the previous-token heads of healthy
+/* Makes an early layer whose heads attend to few keys. Fewer than half of the
+   heads attend to a single key, like the previous-token heads of healthy
    models. */
 static void low_layer(es_making *m)
 {
@@ -458,8 +459,8 @@ static void nan_activations(es_making *m)
         (float)es_making_count(m, 1, 999);
 }
 
-/* Makes a logit infinite until the end, for which the label of large logits is
-   correct too. */
+/* Makes a logit infinite until the end; the label "large logits" is then also
+   true. */
 static void nan_logit(es_making *m)
 {
     size_t first = es_making_below(m, m->n);
@@ -522,53 +523,58 @@ static void logits(es_making *m)
 
 const es_synthetic_row es_synthetic_kinds[ES_SYNTHETIC_N_KINDS] = {
     {"healthy", NULL, 3, 300, ANY_HEADS},
-    {"healthy, one sample or two", NULL, 1, 2, ANY_HEADS},
-    {"healthy, one head", dips, 40, 300, ONE_HEAD},
-    {"healthy, means of layers", dips, 40, 300, MEANS},
-    {"healthy, no ctx", low_dips, 40, 300, NO_CTX},
-    {"dips", dips, 40, 300, ANY_HEADS},
-    {"bursts to the ceiling", bursts, 40, 300, 0},
-    {"warm-up at the ceiling", warm_up, 40, 300, 0},
-    {"warm-up, no plan known", warm_up, 40, 300, NO_PLAN},
-    {"a low layer from the start", low_layer, 20, 300, 0},
-    {"a low layer with dips", low_dips, 40, 300, 0},
-    {"slow fall to a low level", slow_fall, 40, 300, 0},
-    {"sudden specialisation", phases, 40, 300, 0},
-    {"waves", waves, 40, 300, ANY_HEADS},
-    {"missing samples", gaps, 40, 300, 0},
-    {"some heads measured", some_heads, 40, 300, 0},
-    {"heads measured in turn", in_turn, 40, 300, 0},
-    {"large logits, below 1000", logits_mild, 20, 200, 0},
+    {"healthy, one or two samples", NULL, 1, 2, ANY_HEADS},
+    {"healthy, a single head", dips, 40, 300, ONE_HEAD},
+    {"healthy, only layer means recorded", dips, 40, 300, MEANS},
+    {"healthy, context length unknown", low_dips, 40, 300, NO_CTX},
+    {"healthy with short dips", dips, 40, 300, ANY_HEADS},
+    {"healthy with bursts to the ceiling", bursts, 40, 300, 0},
+    {"healthy, long warm-up at the ceiling", warm_up, 40, 300, 0},
+    {"healthy, long warm-up, planned steps unknown", warm_up, 40, 300, NO_PLAN},
+    {"healthy, one layer low from the start", low_layer, 20, 300, 0},
+    {"healthy, one low layer and short dips", low_dips, 40, 300, 0},
+    {"healthy, slow fall to a low level", slow_fall, 40, 300, 0},
+    {"healthy, layers suddenly sharp", phases, 40, 300, 0},
+    {"healthy, levels rise and fall in waves", waves, 40, 300, ANY_HEADS},
+    {"healthy, missing samples", gaps, 40, 300, 0},
+    {"healthy, only some heads measured", some_heads, 40, 300, 0},
+    {"healthy, heads measured in rotation", in_turn, 40, 300, 0},
+    {"healthy, large logits below 1000", logits_mild, 20, 200, 0},
 
     {"collapse", sudden, 30, 300, DEAD},
-    {"collapse, one head", sudden, 30, 300, ONE_HEAD | DEAD},
-    {"collapse of exactly half", half, 30, 300, ANY_HEADS | DEAD},
+    {"collapse of a model with one head", sudden, 30, 300, ONE_HEAD | DEAD},
+    {"collapse of exactly half of the heads", half, 30, 300, ANY_HEADS | DEAD},
     {"collapse of all layers", all_dead, 30, 300, ANY_HEADS | DEAD},
-    {"slow decay to a collapse", decay, 60, 300, DEAD},
-    {"collapse that flickers", jitter, 60, 300, DEAD},
-    {"collapse of a low layer", dead_low_layer, 30, 300, DEAD},
+    {"collapse by a slow decay", decay, 60, 300, DEAD},
+    {"collapse with some healthy samples", jitter, 60, 300, DEAD},
+    {"collapse of a layer that was low before", dead_low_layer, 30, 300, DEAD},
     {"collapse from the start", from_start, 3, 200, ANY_HEADS | DEAD},
-    {"collapse, one sample or two", from_start, 1, 2, ANY_HEADS | DEAD},
+    {"collapse, one or two samples", from_start, 1, 2, ANY_HEADS | DEAD},
     {"collapse in the last samples", at_end, 20, 300, DEAD},
-    {"late recovery", recovery, 60, 300, COLLAPSE},
+    {"collapse with a late recovery", recovery, 60, 300, COLLAPSE},
     {"collapse, missing samples", gaps_dead, 120, 300, DEAD},
-    {"collapse, heads in turn", turn_dead, 120, 300, DEAD},
-    {"collapse, no ctx", all_dead, 40, 300, NO_CTX | DEAD},
-    {"collapse, means of layers", all_dead, 40, 300, MEANS | DEAD},
+    {"collapse, heads measured in rotation", turn_dead, 120, 300, DEAD},
+    {"collapse, context length unknown", all_dead, 40, 300, NO_CTX | DEAD},
+    {"collapse, only layer means recorded", all_dead, 40, 300, MEANS | DEAD},
     {"collapse, then NaN", dead_then_nan, 30, 200, COLLAPSE | NONFINITE},
 
-    {"NaN of one head once", nan_head, 3, 300, ANY_HEADS | NONFINITE},
-    {"NaN bursts", nan_burst, 30, 300, ANY_HEADS | NONFINITE},
-    {"NaN or infinite loss", nan_loss, 3, 300, ANY_HEADS | NONFINITE},
-    {"NaN rows counted", nan_rows, 3, 300, ANY_HEADS | NONFINITE},
-    {"NaN activations counted", nan_activations, 3, 300, ANY_HEADS | NONFINITE},
-    {"infinite logit", nan_logit, 3, 300, ANY_HEADS | NONFINITE | LOGITS},
-    {"NaN in the last sample", nan_end, 1, 200, ANY_HEADS | NONFINITE},
-    {"NaN from the first sample", nan_start, 1, 200, ANY_HEADS | NONFINITE},
-    {"NaN among missing values", nan_gaps, 30, 300, NONFINITE},
+    {"one head is NaN once", nan_head, 3, 300, ANY_HEADS | NONFINITE},
+    {"repeated short bursts of NaN", nan_burst, 30, 300, ANY_HEADS | NONFINITE},
+    {"loss is NaN or infinite once", nan_loss, 3, 300, ANY_HEADS | NONFINITE},
+    {"count of NaN rows above zero once", nan_rows, 3, 300,
+     ANY_HEADS | NONFINITE},
+    {"count of NaN activations above zero once", nan_activations, 3, 300,
+     ANY_HEADS | NONFINITE},
+    {"one logit is infinite until the end", nan_logit, 3, 300,
+     ANY_HEADS | NONFINITE | LOGITS},
+    {"all heads NaN in the last sample", nan_end, 1, 200,
+     ANY_HEADS | NONFINITE},
+    {"all heads NaN from the first sample", nan_start, 1, 200,
+     ANY_HEADS | NONFINITE},
+    {"one head is NaN once among missing values", nan_gaps, 30, 300, NONFINITE},
 
     {"overload", overload, 2, 300, COMPLETE | OVERLOAD},
-    {"overload, no plan known", overload, 30, 300, NO_PLAN | OVERLOAD},
-    {"overload that comes late", overload_late, 60, 300, OVERLOAD},
+    {"overload, planned steps unknown", overload, 30, 300, NO_PLAN | OVERLOAD},
+    {"overload that begins late", overload_late, 60, 300, OVERLOAD},
     {"logits above 1000", logits, 20, 200, LOGITS},
 };

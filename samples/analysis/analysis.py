@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Queries many runs in DuckDB: which settings make heads collapse, which heads, and
-when.
+"""Queries many runs in DuckDB, for example to find which settings make heads collapse,
+which heads collapse, and when.
 
     samples/analysis/analysis.py runs
     samples/analysis/analysis.py runs --parquet exported
     samples/analysis/analysis.py --parquet exported
 
 The first command reads the run files and fragments of a folder, one after another,
-into a new database, in memory or in --database FILE. The second exports new runs to
-Parquet, one file for each run, and queries those files; the third only queries them.
+into a new database, in memory or in --database FILE. The second command exports new
+runs to Parquet files and queries these files; the third command only queries the files.
 The queries are in queries.sql next to this file, or in --queries FILE. Needs duckdb,
 pyarrow and the package entropyscan."""
 
@@ -149,8 +149,8 @@ def attach(database, folder):
 
 
 def questions(path):
-    """Yields the title and the statement of each query; the line above a statement is
-    `-- TITLE`."""
+    """Yields the title and the statement of each query. The title is in the line above
+    the statement, `-- TITLE`."""
     for part in path.read_text().split("\n\n"):
         lines = part.strip().splitlines()
         if lines:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains a small decoder on the bytes of a text with DDP on all ranks, started by
-ddp.sbatch or torchrun. Each rank records the attention of its part of the batch;
+"""Trains a small decoder on the bytes of a text with DDP. ddp.sbatch or torchrun starts
+this script on all ranks. Each rank records the attention of its part of the batch;
 without a launcher a single process trains with the whole batch.
 
     torchrun --nproc-per-node=2 ddp.py code.txt --run runs/big.db"""
@@ -61,7 +61,7 @@ def main():
     rank, world, device = 0, 1, torch.device("cpu")
     if torch.cuda.is_available():
         local = int(os.environ.get("LOCAL_RANK", 0))
-        # A Slurm task may see only its own GPU, whatever its local rank.
+        # A Slurm task may see only one GPU, even if its local rank is above 0.
         device = torch.device("cuda", local % torch.cuda.device_count())
         torch.cuda.set_device(device)
     torch.manual_seed(1)

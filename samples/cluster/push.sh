@@ -3,9 +3,9 @@
 #
 #     */5 * * * *  samples/cluster/push.sh /shared/runs service=entropy
 #
-# If a push is still running when the next one starts, the second one ends at once. If a
-# push was killed or the server was down, the next push continues. The script prints
-# only errors, which cron sends by mail. ~/.pg_service.conf defines the service and its
+# If the previous push is still running, a new push ends at once. If a push was killed
+# or the server was down, the next push sends the rest. The script prints only errors,
+# which cron sends by mail. ~/.pg_service.conf defines the service and its
 # password.
 set -eu
 exec flock --nonblock --conflict-exit-code 0 "$1/.push.lock" \

@@ -5,7 +5,7 @@
 # usage: samples/corpus/debian.sh [--list FILE] [--cache DIR] [--update] \
 #            -o FILE [OPTION of entropy-corpus...]
 #
-#   --list FILE lines with a package, its version and the SHA256 of its .deb; the line
+#   --list FILE   lines with a package, its version and the SHA256 of its .deb; the line
 #                 "text CHECKSUM" is the expected checksum of the corpus text (default
 #                 samples/corpus/debian.list)
 #   --cache DIR   keeps the .deb files, and the tree in DIR/tree
@@ -77,7 +77,7 @@ fetch() {
     done < <(packages)
     [ ${#wanted[@]} -gt 0 ] || return 0
     echo "fetching ${#wanted[@]} packages into $cache" >&2
-    # check() reports packages that are still missing.
+    # Ignore errors here, because check() reports packages that are still missing.
     (cd "$cache" && apt-get -qq download "${wanted[@]}" >apt.log 2>&1) || true
 }
 

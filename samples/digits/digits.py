@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes scikit-learn's digits (1,797 images of 8 by 8 pixels in 17 grey levels, of ten
-classes) for `entropy-train --family vit`, as token ids: the pixels of an image, followed
-by its class. The images are in a fixed random order. Only 1,760 images are written, so
-that the held-out fifth has 352 images, which are 11 whole micro-batches of 32.
+classes) as token ids for `entropy-train --family vit`. Each image is written as its
+pixels, followed by its class. The images are in a fixed random order. Only 1,760 images
+are written, so that the held-out fifth, 352 images, is 11 complete micro-batches of 32.
 
     digits.py | entropy-corpus --ids - --vocab 17 --tokenizer-name digits \\
         --held-out 20 -o digits.tok      (needs scikit-learn)"""

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Draws the accuracy on held-out images over the steps for the runs of study.sh, as
-mean and range over the seeds, and prints a table of the last step.
+"""Draws the accuracy on held-out images over the steps for the runs of study.sh: mean
+and range over the seeds. Also prints a table of the last step.
 
     draw.py FOLDER -o FIGURE.svg      (needs matplotlib, and entropy-scan in the PATH)"""
 import argparse

@@ -6,9 +6,10 @@
 
 The checkpoint must be made by entropy-train --arch 'PSM(p,epsilon,plain)+LN+...'. The
 input is the first held-out sequence of TOKENS, a file made by entropy-corpus. README.md
-describes what is encrypted and what is not. The profile contains the errors, and the
-seconds of each operation; draw.py draws it. With --inverse only the denominators are
-encrypted, and inverted with as many factors as the levels allow.
+describes what is encrypted and what is not. The profile contains the errors and the
+seconds of each operation; draw.py draws the profile. With --inverse only the
+denominators are encrypted, and they are inverted with as many factors as the levels
+allow.
 """
 import argparse
 import json
@@ -64,9 +65,9 @@ def encrypted(layer, he, s, factors, reencrypt):
     causal = np.tril(ones).T  # (j,i)
     names = "q", "k", "v"
     weights = dict(zip(names, np.split(layer.w["attn.c_attn.weight"], 3, 1)))
-    # Models that were trained without --bias have no bias of v.
+    # Models that were trained without --bias have no bias for the values.
     bias = dict(zip(names, np.split(np.broadcast_to(layer.w["attn.c_attn.bias"], 3 * d), 3)))
-    # Compute x^p s as (x / c)^p with a constant c, so that it costs no level.
+    # Compute x^p s as (x / c)^p with a constant c, so that the factor s costs no level.
     factor = {"q": s**(1 / layer.p) / math.sqrt(d // layer.n_head), "k": 1, "v": 1}
 
     u = layer.u.T[order]  # (d,T)
@@ -87,8 +88,8 @@ def encrypted(layer, he, s, factors, reencrypt):
     for _ in range(layer.p.bit_length() - 1):
         z = he.square(z)
     he.stage = "row sums"
-    # The sums are correct at key 0. At other keys the sums mix rows, and the mask sets
-    # e to 0 there.
+    # The sums are correct at key 0. At other keys the sums mix rows, so the mask sets
+    # e, from which the factors are computed, to 0 at these keys.
     first = np.zeros((ctx, ctx))
     first[0] = 1
     e = he.plus_plain(he.negate(he.sum_over(z, ctx, ctx)), 1 - s * layer.epsilon)

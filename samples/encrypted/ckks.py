@@ -10,13 +10,14 @@ import seal
 
 
 def outer(bits):
-    """Returns the number of bits of the first prime, which contains the result, and of
-    the key-switching prime."""
+    """Returns two numbers of bits: those of the first prime, which must contain the
+    result, and those of the key-switching prime."""
     return min(60, bits + 10)
 
 
 def capacity(log_n, bits):
-    """Returns the largest number of levels of `bits` bits with 128 bits of security."""
+    """Returns the largest number of levels, of `bits` bits each, that has 128 bits of
+    security."""
     return (seal.CoeffModulus.MaxBitCount(1 << log_n) - 2 * outer(bits)) // bits
 
 
@@ -109,7 +110,7 @@ class Ckks:
         return self.timed("rescale", self.evaluator.rescale_to_next, x)
 
     def down(self, x, other):
-        """Returns x, lowered to the level of `other`."""
+        """Returns x, switched down to the level of `other`."""
         if self.level(x) == self.level(other):
             return x
         return self.timed("rescale", self.evaluator.mod_switch_to, x, other.parms_id())
@@ -124,7 +125,8 @@ class Ckks:
         return self.rescale(self.timed("relinearise", self.evaluator.relinearize, z, self.relin))
 
     def times_plain(self, x, values):
-        """Multiplies without rescaling, so that a sum of products needs one rescale."""
+        """Multiplies without rescaling, so that a sum of products is rescaled only
+        once."""
         level = self.level(x)
         scale = self.scales[level - 1] * self.primes[level] / x.scale()
         return self.timed("plain product", self.evaluator.multiply_plain, x,

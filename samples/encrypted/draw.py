@@ -93,8 +93,8 @@ def draw_time(paths, path):
 
 
 def curve(argument):
-    """Returns (label, [(factors, largest error)]) for one profile or, for a folder, with
-    the last entry of each profile in it."""
+    """Returns (label, [(factors, largest error)]) for one profile. For a folder, the
+    list contains the last entry of each profile in the folder."""
     label, _, path = argument.rpartition("=")
     if os.path.isdir(path):
         ends = [load(name) for name in sorted(glob.glob(os.path.join(glob.escape(path), "*.json")))]
@@ -116,7 +116,8 @@ def exact(argument):
 
 
 def crossing(points, floor):
-    """Returns [the point at which a line crosses the floor], or [] if it does not."""
+    """Returns a list with the point at which a line falls below `floor`, or an empty
+    list."""
     for (x, y), (after, low) in zip(points, points[1:]):
         if y > floor >= low > 0:
             return [(x + (after - x) * math.log(y / floor) / math.log(y / low), floor)]

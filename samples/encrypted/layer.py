@@ -45,7 +45,8 @@ def held_out(path, ctx, n):
 
 
 def form(arch, path="checkpoint"):
-    """Returns (p, epsilon) of 'PSM(p,epsilon,plain)+LN+G'; epsilon must be above 0."""
+    """Returns (p, epsilon) of an architecture 'PSM(p,epsilon,plain)+LN+G', where
+    epsilon must be above 0."""
     found = re.fullmatch(r"PSM\((\d+),([0-9.e-]+),plain\)\+LN\+G", arch)
     if not found or float(found[2]) <= 0 or int(found[1]) & (int(found[1]) - 1):
         sys.exit(f"{path}: {arch} is not PSM(p,epsilon,plain)+LN+G with p a power of 2: the stable "
@@ -86,8 +87,8 @@ def goldschmidt(s, factors):
 
 
 def needed(k, error):
-    """Returns the number of factors that a relative error needs, in exact arithmetic,
-    for denominators in a range with hi / lo = k."""
+    """Returns the number of Goldschmidt factors that reach a relative error in exact
+    arithmetic, if the largest denominator is k times the smallest."""
     return 0 if k <= 1 else max(0, math.ceil(math.log2(math.log(error) /
                                                        math.log((k - 1) / (k + 1)))))
 

@@ -1,10 +1,10 @@
 /*
  * Implements the eval callback for llama.cpp. The tensor kq_soft_max-N contains
- * the attention weights of layer N, f32 with ne = {cells of the KV cache,
- * queries, heads, streams}; heads are query heads, even if keys are grouped.
- * Cells are allocated in advance, and sequences share them. The mask, the
- * operator's second source, hides cells from a query: ne = {cells, queries or
- * more, 1, streams}, -inf for hidden cells.
+ * the attention weights of layer N as f32 with the dimensions {cells of the KV
+ * cache, queries, heads, streams}; heads are query heads, even if keys are
+ * grouped. Cells are allocated in advance and shared by sequences. The second
+ * source of the softmax is the mask, with the dimensions {cells, queries or
+ * more, 1, streams}; it is -inf for the cells that a query does not see.
  */
 #include "samples/llama/attention.h"
 
@@ -38,8 +38,8 @@ void attention_close(attention *seen)
     *seen = (attention){0};
 }
 
-/* Returns the layer number in a tensor's name, -1 for other tensors. Older
- * versions of llama.cpp use the name kq_soft_max_ext. */
+/* Returns the layer number in the name of a tensor kq_soft_max-N, and -1 for
+ * other tensors. Older versions of llama.cpp use the name kq_soft_max_ext. */
 static int layer_of(const char *name)
 {
     static const char *const prefixes[] = {"kq_soft_max-", "kq_soft_max_ext-"};
@@ -69,22 +69,24 @@ static bool is_understood(attention *seen, const struct ggml_tensor *tensor)
 {
     const struct ggml_tensor *mask = tensor->src[1];
     if (tensor->type != GGML_TYPE_F32)
-        return refuse(seen, tensor, "its type is not f32");
+        return refuse(seen, tensor, "the tensor's type is not f32");
     if (tensor->op != GGML_OP_SOFT_MAX)
-        return refuse(seen, tensor, "it is not the result of a softmax");
+        return refuse(seen, tensor,
+                      "the tensor is not the result of a softmax");
     if (tensor->ne[HEADS] > seen->n_head)
-        return refuse(seen, tensor, "it has more heads than the model");
+        return refuse(seen, tensor, "the tensor has more heads than the model");
     for (int i = 0; i < 4; i++)
         if (tensor->ne[i] < 1 || tensor->ne[i] > INT_MAX)
-            return refuse(seen, tensor, "it is empty or too large");
+            return refuse(seen, tensor, "the tensor is empty or too large");
     if (!mask)
         return true;
     if (mask->type != GGML_TYPE_F32 && mask->type != GGML_TYPE_F16)
-        return refuse(seen, tensor, "its mask is neither f32 nor f16");
+        return refuse(seen, tensor, "the mask is neither f32 nor f16");
     if (mask->ne[CELLS] != tensor->ne[CELLS] ||
         mask->ne[QUERIES] < tensor->ne[QUERIES] || mask->ne[HEADS] != 1 ||
         (mask->ne[STREAMS] != 1 && mask->ne[STREAMS] != tensor->ne[STREAMS]))
-        return refuse(seen, tensor, "its mask has another shape");
+        return refuse(seen, tensor,
+                      "the mask's shape does not match the weights");
     return true;
 }
 
@@ -156,9 +158,9 @@ static int visible_cells(attention *seen, const struct ggml_tensor *tensor,
 }
 
 /* Collects the weights (H, n) of one query on the n cells that the query sees.
- * With learnt sinks, the operator's third source, the weights sum to less than
- * 1; they are normalised, so that the entropy is computed over the cells alone.
- * */
+ * If the model has learnt sinks (the third source of the softmax), the weights
+ * sum to less than 1; they are normalised so that the entropy is computed over
+ * the cells alone. */
 static void gather(attention *seen, const struct ggml_tensor *tensor,
                    int64_t query, int64_t stream, int n)
 {

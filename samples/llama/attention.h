@@ -33,15 +33,16 @@ typedef struct attention {
     void *row;            /* float (H,n) weights, then (2,H) entropy and sink */
     void *cells;          /* int (n), the cells that a query sees */
     size_t weights_size, mask_size, row_size, cells_size;
-    bool refused, failed; /* true after the failure was reported */
+    bool refused, failed; /* true after an unreadable tensor, or a failure to
+                             read one, was reported */
 } attention;
 
 /* Returns false if memory is short or a size is below 1. Call attention_close
- * in both cases. */
+ * also after a failure. */
 bool attention_open(attention *seen, int n_layer, int n_head);
 
-/* The callback for llama_context_params.cb_eval. It requests the tensors
- * kq_soft_max-N. A tensor that it cannot read is reported once on standard
+/* The callback for llama_context_params.cb_eval. Requests the tensors
+ * kq_soft_max-N. The first tensor that cannot be read is reported on standard
  * error; the model is never stopped. */
 bool attention_callback(struct ggml_tensor *tensor, bool ask, void *user_data);
 

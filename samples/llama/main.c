@@ -19,7 +19,7 @@
 
 enum { ENTROPY, SINK, N_SERIES };
 
-/* Everything that close_all() releases. */
+/* The resources that close_all() releases. */
 typedef struct session {
     struct llama_model *model;
     struct llama_context *context;
@@ -44,7 +44,7 @@ static int tokenize(session *s, const char *text)
     int length = (int)strlen(text);
     int n = -llama_tokenize(vocab, text, length, NULL, 0, true, true);
     if (n < 1 || s->n_more > INT32_MAX - n)
-        return fail("prompt", "it has no tokens or too many");
+        return fail("prompt", "the prompt has no tokens or too many tokens");
     s->tokens = malloc((size_t)n * sizeof *s->tokens);
     if (!s->tokens)
         return fail("prompt", "out of memory");
@@ -56,7 +56,7 @@ static int open_model(session *s, const char *path, const char *prompt)
 {
     s->model = llama_model_load_from_file(path, llama_model_default_params());
     if (!s->model)
-        return fail(path, "llama.cpp cannot load it");
+        return fail(path, "llama.cpp cannot load the model");
     int n_layer = llama_model_n_layer(s->model);
     int n_head = llama_model_n_head(s->model);
     if (!attention_open(&s->seen, n_layer, n_head))

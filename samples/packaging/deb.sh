@@ -31,7 +31,8 @@ out=$(realpath -m "$BUILD")/deb
 rm -rf "$out"
 assemble "$out/entropy-scan-$VERSION"
 mkdir "$out/build"
-# Copy the object files: only outdated ones are compiled again there, and all are linked.
+# Copy the object files, so that only outdated files are compiled again; all programs
+# are linked again.
 for folder in obj page; do
     [ ! -d "$BUILD/$folder" ] || cp -a "$BUILD/$folder" "$out/build/"
 done

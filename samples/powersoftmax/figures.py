@@ -86,8 +86,8 @@ class Plot:
         return self.top + (self.high - value) / (self.high - self.low) * self.height
 
     def points(self, series, colour):
-        """Draws a dot for each run and a line through the means, with a gap where a run
-        is missing."""
+        """Draws a dot for each run, and a line through the means that has a gap where a
+        run is missing."""
         line = []
         for i, values in enumerate(series):
             for value in values:

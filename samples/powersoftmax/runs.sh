@@ -4,9 +4,9 @@
 #
 #   runs.sh continual|study|scratch TOKENS FOLDER [OPTION...]
 #
-#   continual  trains a softmax model and continues from its checkpoint, by the paper's recipe
-#              scaled down, with softmax, with scaled ReLU, with PowerSoftmax, and with
-#              PowerSoftmax and range losses after a tenth of the steps
+#   continual  trains a softmax model, then continues from its checkpoint with softmax, with
+#              scaled ReLU, with PowerSoftmax, and with PowerSoftmax and, after a tenth of the
+#              steps, range losses; this is the paper's recipe, scaled down
 #   study      trains from scratch with several values of p and epsilon, and the stable and
 #              plain form in fp32 and emulated fp16
 #   scratch    trains PowerSoftmax and scaled ReLU from scratch, for the total number of steps of
@@ -26,8 +26,8 @@ base=${BASE:-1500} more=${MORE:-300} steps=${STEPS:-300}
 short=$((more / 10))
 mkdir -p "$to"
 
-# run NAME SEED OPTION...: trains a model. A failure because of a non-finite loss is a
-# valid result.
+# Usage: run NAME SEED OPTION... Trains a model. A non-finite loss, which makes the
+# training fail, is a valid result.
 run() {
     name=$1-s$2 seed=$2
     shift 2
@@ -38,8 +38,8 @@ run() {
         [ -s "$to/$name.db" ]
 }
 
-# on NAME SEED CHECKPOINT ITS_STEPS ARCH STEPS OPTION...: continues from a checkpoint in this
-# folder, with batches that the checkpoint has not been trained on
+# Usage: on NAME SEED CHECKPOINT ITS_STEPS ARCH STEPS OPTION... Continues from a
+# checkpoint in this folder, with batches on which the checkpoint has not been trained.
 on() {
     name=$1 seed=$2 from=$to/$3-s$2/$3-s$2-$(printf %08d "$4").safetensors arch=$5 n=$6
     shift 6
@@ -56,8 +56,8 @@ continual)
         on on-ra "$s" sm "$base" RA+LN+G "$more" $(keep on-ra "$s") "$@"
         on on-psm "$s" sm "$base" 'PSM(4)+LN+G' "$more" $(keep on-psm "$s") "$@"
         on on-psm-first "$s" sm "$base" 'PSM(4)+LN+G' "$short" $(keep on-psm-first "$s") "$@"
-        # Use the paper's loss weights for 70M parameters; then larger weights, with range losses
-        # for norms.
+        # First use the paper's weights of range losses for 70M parameters, then larger
+        # weights and range losses for norms.
         on on-psm-range "$s" on-psm-first "$short" 'PSM(4)+LN+G' $((more - short)) \
             --range-attn 1e-4 --range-act 1e-4 $(keep on-psm-range "$s") "$@"
         on on-psm-large "$s" on-psm-first "$short" 'PSM(4)+LN+G' $((more - short)) \

@@ -52,11 +52,11 @@ def link():
     gelu = cost(base)
     rate = gelu["communication_bytes"]["parts"]["GELU"] / gelu["latency_seconds"]["parts"]["GELU"]
     yield ("The link of 100 Mbit/s",
-           f"{len(late)} of the {len(ROWS)} rows take less time than a link of 100 Mbit/s needs to transfer their "
-           f"bytes: {base['communication_GB']} GB need {slowest[id(base)]:.1f} minutes, but the table has "
-           f"{base['latency_min']}. Table {most['table'][1]}, {most['arch']}, implies an average of "
-           f"{gigabytes(most) * 8 / minutes(most) / 60:.2f} Gbit/s over its whole latency; the fit implies "
-           f"{rate * 8 / 1e9:.2f} Gbit/s for additional bytes of GELU.")
+           f"In {len(late)} of {len(ROWS)} rows the latency is shorter than the time in which a link of 100 Mbit/s transfers "
+           f"the bytes. For example, {base['communication_GB']} GB need {slowest[id(base)]:.1f} minutes, but the latency is "
+           f"{base['latency_min']} minutes. In table {most['table'][1]}, {most['arch']} implies an average of "
+           f"{gigabytes(most) * 8 / minutes(most) / 60:.2f} Gbit/s over its latency; our fit implies "
+           f"{rate * 8 / 1e9:.2f} Gbit/s for the additional bytes of GELU.")
 
 
 def headline():
@@ -64,18 +64,18 @@ def headline():
                 key=lambda r: float(r["saving_communication"]))
     faster = max((r for r in ROWS if r["saving_latency"]), key=lambda r: float(r["saving_latency"]))
     yield ("Two models in one headline",
-           f"\"{saved['saving_communication']}x\" less communication is for table {saved['table'][1]}, {saved['arch']}, L = "
-           f"{saved['n_layer']}, which is {saved['saving_latency']} times faster; \"{faster['saving_latency']}x\" less "
-           f"latency is for table {faster['table'][1]}, {faster['arch']}, L = {faster['n_layer']}, which reduces the "
-           f"communication by a factor of {faster['saving_communication']}.")
+           f"\"{saved['saving_communication']}x\" less communication is the result of one model (table {saved['table'][1]}, {saved['arch']}, L = "
+           f"{saved['n_layer']}), whose latency decreases by a factor of {saved['saving_latency']}; \"{faster['saving_latency']}x\" less "
+           f"latency is the result of another model (table {faster['table'][1]}, {faster['arch']}, L = {faster['n_layer']}), whose "
+           f"communication decreases by a factor of {faster['saving_communication']}.")
 
 
 def pruning():
     whole, pruned = row("T4", "SM+ScFuFFN"), row("T4", "SM+ScFuFFNi6")
     a, b = cost(whole)["flops"], cost(pruned)["flops"]
     yield ("\"6x fewer FLOPs\" by removing six FFNs",
-           f"The FLOPs of the FFNs go from {whole['flops_ffn_1e9']} to {pruned['flops_ffn_1e9']} billion, a factor of "
-           f"{a['ffn'] / b['ffn']:.2f}, and those of the model decrease by a factor of {sum(a.values()) / sum(b.values()):.2f}.")
+           f"The FLOPs of the FFNs decrease from {whole['flops_ffn_1e9']} to {pruned['flops_ffn_1e9']} billion, by a factor of "
+           f"{a['ffn'] / b['ffn']:.2f}; the FLOPs of the whole model decrease by a factor of {sum(a.values()) / sum(b.values()):.2f}.")
 
 
 def savings():
@@ -88,8 +88,8 @@ def savings():
                 continue
             found = value(base) / value(r)
             if abs(found - float(r[key])) > 0.005 + 1e-9:
-                wrong.append(f"table {r['table'][1]}, {r['group']} {r['arch']}, {name}: {r[key]} printed, but "
-                             f"{found:.3f} by the cells")
+                wrong.append(f"table {r['table'][1]}, {r['group']} {r['arch']}, {name}: printed as {r[key]}, but "
+                             f"the cells give {found:.3f}")
     yield (f"{len(wrong)} savings that differ from the quotient of their cells", "; ".join(wrong) + ".")
 
 
@@ -103,8 +103,8 @@ def outlier():
     assert furthest is b, furthest
     yield ("Table 4's best latency",
            f"Removing six fused FFNs saves {minutes(a) - minutes(b):.2f} minutes at T = {a['ctx']}, but only "
-           f"{minutes(c) - minutes(d):.2f} at T = {c['ctx']}, where they compute twice as much. The cell of {b['latency_min']} "
-           f"minutes is the one furthest from the fit, which gives {said['modelled'] / 60:.2f} ({said['low'] / 60:.2f} to "
+           f"{minutes(c) - minutes(d):.2f} minutes at T = {c['ctx']}, although these FFNs then compute twice as much. Of all latencies in the "
+           f"tables, {b['latency_min']} minutes is the furthest from our fit, which gives {said['modelled'] / 60:.2f} minutes ({said['low'] / 60:.2f} to "
            f"{said['high'] / 60:.2f}).")
 
 
@@ -113,7 +113,7 @@ def flops():
     for r in ROWS:
         found = cost(r)["flops"]["ffn"] / 1e9
         if f"{found:.1f}" != r["flops_ffn_1e9"]:
-            odd.append(f"table {r['table'][1]}, {r['group']} {r['arch']}: {r['flops_ffn_1e9']} printed, but {found:.3f} counted")
+            odd.append(f"table {r['table'][1]}, {r['group']} {r['arch']}: printed as {r['flops_ffn_1e9']}, but the formula gives {found:.3f}")
     yield ("FLOPs of FFNs", f"{len(odd)} cells of {len(ROWS)} differ from the formula: " + "; ".join(odd) + ".")
 
 
@@ -124,32 +124,33 @@ def attention():
             continue
         layers, t, d = int(r["n_layer"]), int(r["ctx"]), int(r["d_model"])
         as_others = layers * t * (4 * d * d + 2 * t * d + d * (t + 1)) / 1e9
-        cells.append(f"table {r['table'][1]} has {r['flops_attention_1e9']}, but {as_others:.1f} if counted as for the others")
+        cells.append(f"table {r['table'][1]} has {r['flops_attention_1e9']} billion instead of {as_others:.1f}")
     yield ("FLOPs of attention",
-           "For the simplified block, both products are counted without the zeros of the causal matrix, 4 d² + 2 d (T + 1) per "
-           "layer and token; for all other models one of them is counted in full, 8 d² + 2 T d + d (T + 1): " + "; ".join(cells) + ".")
+           "For the simplified block, the tables count the two products with the attention matrix without the zeros of the causal "
+           "mask: 4 d² + 2 d (T + 1) per layer and token. For all other models they count one of the two products in full: "
+           "8 d² + 2 T d + d (T + 1). Therefore, for the simplified block, " + "; ".join(cells) + ".")
 
 
 def seventh():
     sota, aero = row("T7", "SM+ScFFN", "SOTA"), row("T7", "SM+ScFFN")
     two, four = cost(sota, True), cost(sota, False)
     yield ("Table 7's simplified block",
-           f"It has only half of the attention's matrices, but communicates more than the full block: {sota['communication_GB']} "
-           f"GB compared with {aero['communication_GB']}. In tables 4 to 6 it communicates less. The model gives "
-           f"{two['communication_bytes']['modelled'] / 1e9:.1f} GB with two matrices and "
-           f"{four['communication_bytes']['modelled'] / 1e9:.1f} with four, so the cell seems to be the cost of four.")
+           f"The simplified block has only half of the attention's weight matrices, but communicates more than the full block: {sota['communication_GB']} "
+           f"GB instead of {aero['communication_GB']} GB. In tables 4 to 6 the simplified block communicates less. Our model gives "
+           f"{two['communication_bytes']['modelled'] / 1e9:.1f} GB for two matrices and "
+           f"{four['communication_bytes']['modelled'] / 1e9:.1f} GB for four, so the cell seems to contain the cost of four matrices.")
 
 
 def untouched():
     parts = cost(row("T4", "SM+ScFuFFNi6"))["latency_seconds"]["parts"]
     yield ("The remaining cost",
            f"In the softmax-only model with six fused FFNs, {100 * parts['output'] / sum(parts.values()):.0f} % of the modelled "
-           "latency is for embedding and output matrix, which AERO does not reduce.")
+           "latency is due to the embedding and the output matrix, whose cost AERO does not reduce.")
 
 
 def main():
     print("# Contradictions in AERO's tables\n")
-    print("`contradictions.py` writes this page, and tests/cost/test_cost_fit.sh checks it. The cells are in [aero_tables.csv]"
+    print("`contradictions.py` writes this page, and tests/cost/test_cost_fit.sh checks it. The tables' cells are in [aero_tables.csv]"
           "(aero_tables.csv);\nmodelled and counted values are from `entropy-scan cost` "
           "([analyzer/cost](../../analyzer/cost/README.md)).\n")
     for source in (link, headline, pruning, savings, outlier, flops, attention, seventh, untouched):

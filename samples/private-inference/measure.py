@@ -8,10 +8,10 @@ The parties are two processes that communicate over loopback TCP, under SecretFl
 (pip install spu, in a separate venv); both parties hold secret shares of weights and
 activations. Each operation of the layer runs twice, and only the second run is counted,
 because the first one includes the setup. The output is text for `entropy-scan import`:
-the series cost.OPERATION.bytes (sum over both parties), .rounds (number of messages
-that the first party sends) and .seconds have one sample at step T, for a model with
-only this layer. `entropy-scan cost` shows the measured costs next to the modelled
-costs.
+for each operation three series cost.OPERATION.bytes (sum over both parties),
+cost.OPERATION.rounds (number of messages that the first party sends) and
+cost.OPERATION.seconds, each with one sample at step T, for a model with only this
+layer. `entropy-scan cost` shows the measured costs next to the modelled costs.
 """
 import argparse
 import json
@@ -65,8 +65,8 @@ def read_weights(path, layer):
 
 
 def operations(weights, n_head, ctx, activation):
-    """Returns the operations as [(name, function, arguments, number of elements to
-    which the cost is attributed, or 0)]."""
+    """Returns the operations as [(name, function, arguments, n)], where n is the number
+    of elements among which the cost is divided, or 0."""
     import jax
     import jax.numpy as jnp
     import numpy as np
@@ -194,7 +194,8 @@ def check(rows, protocol, path):
 
 
 def profile(text):
-    """Returns {operation: (bytes of both parties, rounds, seconds)} of the second runs."""
+    """Returns {operation: (bytes of both parties, rounds, seconds)} for the second run
+    of each operation."""
     found, name, seconds = {}, None, None
     for line in text.splitlines():
         if line.startswith("operation "):
@@ -235,7 +236,8 @@ def measure(rows, protocol):
 
 
 def about(weights, vocab, given):
-    """Returns the lines that describe the run as a model with only this layer."""
+    """Returns the lines of the output that describe the run as a model with a single
+    layer."""
     d = weights["attn.c_attn.weight"].shape[0]
     config = {"protocol": given.protocol}
     arch = "SM+LN" if "ln_1.weight" in weights else "SM"

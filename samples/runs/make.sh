@@ -4,8 +4,8 @@
 # folder of the programs. The corpus is Debian 12's Python standard library, which
 # entropy-corpus finds itself. Takes a few minutes.
 #
-# The script uses one thread, which every machine has, because a run is repeatable bit
-# by bit only with the same number of threads (and the same kind of processor).
+# The script uses one thread, because a run can be repeated bit by bit only with the
+# same number of threads (and the same kind of processor).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=${BUILD:-build}

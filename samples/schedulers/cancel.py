@@ -5,9 +5,10 @@
 
 The alert is read from standard input. The run file contains the number of the task that
 trained the run: entropy-train stores the number, such as "4711_3", as slurm_job in the
-configuration. A user who can write run files into the folder can put the number of any
-of your tasks into them, so do not watch a folder in which others can write. Only task
-numbers are passed to scancel, because other strings could be options, such as --me.
+configuration. A user who can write into the folder can create a run file with the
+number of any of your tasks, so do not watch a folder into which others can write. Only
+task numbers are passed to scancel, because other strings could be options, such as
+--me.
 """
 import json
 import re

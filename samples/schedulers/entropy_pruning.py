@@ -14,8 +14,8 @@ train() starts and monitors a training that is a separate program:
     return run["eval_loss"]
 
 Runs are checked in the same way as by `entropy-scan RUN.db --check`; you can pass your
-own rules (`entropy-scan rules`). The reason why a trial was pruned is stored in its
-attributes entropy_alert, entropy_onset, entropy_step and entropy_run.
+own rules (`entropy-scan rules`). The reason why a trial was pruned is stored in the
+trial's attributes entropy_alert, entropy_onset, entropy_step and entropy_run.
 """
 import contextlib
 import json
@@ -30,7 +30,7 @@ SEVERITIES = ("info", "warning", "error", "critical")
 
 
 class EntropyPruning:
-    """Prunes `trial` once a flag of `severity` or above stands in `run`.
+    """Prunes `trial` once a flag of `severity` or above is active in `run`.
 
     Checks the run at most once in `every` seconds; `scan` is the program to run."""
 
@@ -84,8 +84,8 @@ def train(trial, command, run, grace=30.0, **options):
     ended, as in `entropy-scan --json`.
 
     Checks the run like EntropyPruning(trial, run, **options). If the trial is pruned,
-    requests the training to stop, terminates it after `grace` seconds, and raises
-    optuna.TrialPruned. Raises RuntimeError with the last lines of output if the
+    requests the training to stop, terminates the training after `grace` seconds, and
+    raises optuna.TrialPruned. Raises RuntimeError with the last lines of output if the
     training fails by itself."""
     if os.path.exists(run):
         raise RuntimeError(f"{run}: already exists")
@@ -127,8 +127,8 @@ def _ask_to_stop(training, run, reason, grace):
 
 
 def _end(training, grace):
-    """Terminates a training that is still running, in such a way that the training can
-    close its run."""
+    """Terminates a training that is still running, but lets the training close its run
+    first."""
     if training.poll() is None:
         training.terminate()
         try:

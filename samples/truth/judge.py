@@ -1,8 +1,8 @@
 """Judges the claims: computes the numbers of each claim, their evidence and the
 verdict.
 
-Used by replicate.py. Results have the form {model: {seed: measures}}; a missing run has
-no entry, and claims that need the run get no verdict.
+Used by replicate.py. Results have the form {model: {seed: measures}}. A missing run has
+no entry, and a claim that needs a missing run gets no verdict.
 """
 import math
 
@@ -12,8 +12,8 @@ from rules import names_of
 
 
 def value_of(claim, measures):
-    """Returns the number that a claim uses from a run; None if the run does not have
-    this measure."""
+    """Returns the measure of a run that a claim uses; None if the run does not have the
+    measure."""
     x = measures.get(claim["measure"])
     if x is not None and claim["measure"] in LOGARITHMIC:
         return math.log(x) if x < math.inf else math.inf
@@ -26,8 +26,8 @@ def difference(a, b):
 
 
 def numbers(claim, results, seeds):
-    """Returns one number for each seed for which all runs that the claim needs have the
-    measure."""
+    """Returns one number for each seed, without the seeds for which a run that the
+    claim needs does not have the measure."""
     found = []
     for seed in seeds:
         values = [value_of(claim, results[name][seed]) for name in names_of(claim)]
@@ -56,8 +56,8 @@ def evidence_of(claim, values, confidence):
 
 
 def judge_claim(rules, claim, results):
-    """Returns the evidence, and the reason why there can be no verdict ('' if there can
-    be one)."""
+    """Returns the evidence for a claim, and the reason why no verdict is possible (''
+    if a verdict is possible)."""
     seeds = rules.seeds["judged"]
     missing = sum(seed not in results.get(name, {})
                   for name in names_of(claim) for seed in seeds)

@@ -1,9 +1,9 @@
 """Computes the measures of a run, {name: number}, with entropy-scan from the run file.
 
-Used by replicate.py and thresholds.py. A measure is a number, or infinity if the loss
-became NaN (worse than any number); it is absent if the run does not have it, such as
-thresholds or a collapse. Bands refer to the ceiling ln(T!)/T; "early" is the first half
-of the layers, "deep" the second.
+Used by replicate.py and thresholds.py. A measure is a number, or infinity (worse than
+any number) if the loss became NaN. The dict lacks a measure that the run does not have,
+for example if it has no thresholds or no collapse. Bands refer to the ceiling ln(T!)/T;
+"early" is the first half of the layers, "deep" the second.
 """
 import json
 import math
@@ -23,8 +23,8 @@ ALL = (*YES_OR_NO, *LOGARITHMIC, "broke at", "collapse deeper than the middle",
        "spread of thresholds", "spread of layers' thresholds", "thresholds at gamma", "thresholds below gamma",
        "thresholds at their start")
 
-# Selects the heads of the last sample in which all values are finite: a sample of the
-# held-out data, or of the training data if the loss became NaN.
+# SQL that selects the heads of the last sample whose values are all finite. The sample
+# is of the held-out data, or of the training data if the loss became NaN.
 HEADS = """SELECT layer, value FROM es_values('entropy', '{phase}')
     WHERE step = (SELECT max(step) FROM (SELECT step
         FROM es_values('entropy', '{phase}') GROUP BY step
@@ -88,8 +88,8 @@ def with_depth(pairs):
 
 
 def of_flags(run):
-    """Returns measures of when and in which layer a run broke, from its first critical
-    flag, collapse or NaN."""
+    """Returns the measures that tell when and in which layer a run broke, according to
+    its first critical flag (collapse or NaN)."""
     steps, middle = run["config"]["steps"], (run["n_layer"] - 1) / 2
     nan = [f for f in run["flags"] if f["kind"] == "nan"]
     collapse = [f for f in run["flags"]
@@ -127,8 +127,8 @@ def measured(build, path):
 
 
 def of_parameters(build, path, run):
-    """Returns measures of alpha, beta, slopes and thresholds, for architectures with
-    such parameters."""
+    """Returns measures of the learnt parameters alpha, beta, slopes and thresholds, if
+    the architecture has them."""
     arch, n_layer, found = run["arch"], run["n_layer"], {}
     if "Sc" in arch:
         for name in ("alpha", "beta"):
@@ -154,7 +154,7 @@ def of_parameters(build, path, run):
 
 
 def deviation(values):
-    """Returns the standard deviation of the values as a population."""
+    """Returns the population standard deviation of the values."""
     return math.sqrt(mean([(x - mean(values)) ** 2 for x in values]))
 
 

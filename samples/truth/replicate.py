@@ -3,10 +3,11 @@
 
     replicate.py [--quick] [--plan] [--report] [--page]
 
---quick: trains a few small runs in minutes, which are no evidence; --plan: prints the
+--quick: trains a few small runs in minutes, which are not evidence; --plan: prints the
 smallest and largest possible number of runs; --report: trains nothing and judges the
 finished runs; --page: writes truth-claims.md again from the JSON files of this edition
-and the earlier ones. Finished runs are kept, so that a killed replication can be resumed.
+and the earlier ones. Finished runs are kept, so that a killed replication can be
+resumed.
 
     BUILD              folder of the programs (build)
     REPLICATE_DIR      folder of the run files (BUILD/replicate, or
@@ -62,8 +63,8 @@ class Replication:
         return [name for name, model in self.rules.models.items() if model["rate"] == "own"]
 
     def tune(self, train):
-        """Searches the learning rate of each model. Returns {model: rate}, without
-        models with missing runs."""
+        """Searches the best learning rate of each model. Returns {model: rate}; models
+        with missing runs are not included."""
         while True:
             tried = {name: self.tried(name) for name in self.own()}
             grid, start = self.rules.rates["grid"], self.rules.rates["start"]
@@ -111,8 +112,8 @@ def plan(rules):
 
 
 def draw(replication, runs, results):
-    """Draws the heads of the baseline models with entropy-scan, for the first judged
-    seed whose runs are finished."""
+    """Draws the heads of the baseline models with entropy-scan. Uses the first judged
+    seed for which all these runs are finished."""
     paths = [replication.trainer.path(runs[name][min(results[name])], ".db")
              for name in BASELINES if results.get(name)]
     if paths and not replication.rules.beside:
@@ -167,7 +168,7 @@ def main():
     os.makedirs(results_dir, exist_ok=True)
     given = os.environ.get("REPLICATE_DATA")
     if given and not options.quick:
-        raise Refused("REPLICATE_DATA: the corpus is pinned: another one needs --quick")
+        raise Refused("REPLICATE_DATA: the corpus is pinned: other data need --quick")
     edition = sources("REPLICATE", not options.quick)
     data, edition["corpus"] = corpus(build, folder, rules.corpus["sha256"], given)
     edition["rules"] = rules.sha256
@@ -186,7 +187,7 @@ def main():
     rows = judge.judge(rules, results)
     if not options.report and \
             sources("REPLICATE", not options.quick)["commit"] != edition["commit"]:
-        raise Refused("the commit changed during the runs: go back to it and use --report")
+        raise Refused("the commit changed during the runs: check out the first commit and use --report")
     edition |= {"n_runs": len(replication.known), "hours": replication.hours(),
                 "tuning": replication.tuning}
     report.replace_file(json_of(rules, results_dir),

@@ -26,7 +26,7 @@ def replace_file(path, text):
 
 
 def plain(x):
-    """Converts a value to one that JSON can store."""
+    """Converts a value to a type that JSON can store."""
     if isinstance(x, dict):
         return {key: plain(value) for key, value in x.items()}
     if isinstance(x, (list, tuple)):
@@ -37,7 +37,8 @@ def plain(x):
 
 
 def read(path):
-    """Reads what as_json wrote; "infinite" becomes a number again."""
+    """Converts text that as_json() wrote back to values; "infinite" becomes a number
+    again."""
     def number(x):
         if isinstance(x, dict):
             return {key: number(value) for key, value in x.items()}
@@ -59,7 +60,7 @@ def read(path):
 
 
 def shown(claim, x):
-    """Formats a number of a claim; differences of log perplexities are shown as per
+    """Formats a number of a claim; differences of log perplexities are printed as per
     cent."""
     if x is None or math.isnan(x):
         return "-"
@@ -80,7 +81,7 @@ def interval_text(claim, evidence):
 
 
 def rule_text(claim):
-    """Describes the rule of a claim."""
+    """Returns a sentence that describes the rule of a claim."""
     if claim["expect"] == "untestable":
         return "-"
     if "over" in claim:
@@ -105,7 +106,8 @@ def table(heads, rows):
 
 
 def row_of(claim, edition):
-    """Converts a claim, in the form written by as_json, to a row of judge.judge."""
+    """Converts a claim that as_json() has written to a row as returned by
+    judge.judge()."""
     evidence = None
     if "n" in claim:
         evidence = Evidence(claim["n"], claim["mean"], claim["interval"], claim["p_for"],
@@ -173,8 +175,8 @@ def edition_lines(rules, found):
 
 
 def joined(editions):
-    """Returns the claims of all editions, corrected together. A claim of a later edition
-    with the key `instead` replaces the earlier claim."""
+    """Returns the claims of all editions, with a common correction of the p values. A
+    claim of a later edition with the key `instead` replaces the earlier claim."""
     rows = []
     for rules, found in editions:
         for claim in found["claims"]:
@@ -186,7 +188,8 @@ def joined(editions):
 
 
 def markdown(editions):
-    """Returns the page for [(rules, content of truth.json)], the earliest first."""
+    """Returns the page truth-claims.md. editions: [(rules, content of truth.json)], the
+    earliest edition first."""
     rows, counts = joined(editions), {}
     for row in rows:
         counts[row["verdict"]] = counts.get(row["verdict"], 0) + 1

@@ -19,8 +19,8 @@ CLAIM_KEYS = {"text", "papers", "published", "measure", "of", "than", "over", "e
 class Rules:
     """The seeds, rates, options, models by name and claims of a file, and its SHA-256.
 
-    beside: the rules of the previous edition; the claims of this edition are added to
-    its claims.
+    beside: the rules of the previous edition, to whose claims the claims of this
+    edition are added.
     """
 
     def __init__(self, path, quick=False):
@@ -135,8 +135,8 @@ def best_rate(perplexities):
 
 
 def next_rates(tried, grid, start):
-    """Returns the rates to try next, given {rate: perplexities}; an empty result if the
-    best rate is neither the lowest nor the highest of those tried."""
+    """Returns the rates to try next, given {rate: perplexities}. The result is empty if
+    the best rate is neither the lowest nor the highest tried rate."""
     missing = [rate for rate in start if rate not in tried]
     if missing:
         return missing

@@ -2,8 +2,9 @@
 
 Used by replicate.py and thresholds.py. A run is a name with options of entropy-train. In
 the folder, NAME.db is the run file, and NAME.done contains the settings and the data
-checksum of a finished run. A run that was killed, which has no NAME.done, or whose
-settings differ is trained again from its beginning. Uses only Python's standard library.
+checksum of a finished run. A run is trained again from its beginning if NAME.done does
+not exist, because the run was killed, or if its settings have changed. Uses only
+Python's standard library.
 """
 import concurrent.futures
 import fcntl
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 
 
 class Refused(Exception):
-    """An error message of one line, with the remedy."""
+    """Raised with an error message of one line that includes the remedy."""
 
 
 @dataclass
@@ -129,8 +130,8 @@ class Trainer:
             fcntl.flock(self.held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self.held)
-            raise Refused(f"{self.folder}: another process trains there, or a killed one has left "
-                          "a training running: wait for it, or kill it") from None
+            raise Refused(f"{self.folder}: another process trains there, or a killed process has "
+                          "left a training running: wait for it, or kill it") from None
 
     def stop(self):
         with self.lock:

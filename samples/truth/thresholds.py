@@ -29,7 +29,8 @@ from runs import Refused, Run, Trainer
 
 
 def planned(table):
-    """Returns {(reduction, gamma, seed): run} for a table such as thresholds.toml."""
+    """Returns {(reduction, gamma, seed): run} for the runs that a table such as
+    thresholds.toml describes."""
     return {(reduce, gamma, seed): Run(
         f"{reduce}-gamma{gamma:.2f}-s{seed}",
         {**table["options"], **table["reduce"][reduce], "ereg-reduce": reduce,
@@ -40,7 +41,7 @@ def planned(table):
 # --- the page ------------------------------------------------------------------
 
 def spread(values, form):
-    """Formats the values of all seeds, in the order of the seeds."""
+    """Formats a list of values, one for each seed, as text."""
     return ", ".join(form.format(x) for x in values)
 
 
@@ -59,17 +60,17 @@ def rows(table, found):
 
 
 def counted(table, found, reduce):
-    """Returns a line of text that counts the runs of a reduction whose thresholds
-    stopped at gamma."""
+    """Returns a sentence with the number of runs, for one value of --ereg-reduce, whose
+    thresholds stopped at gamma."""
     keys = [key for key in found if key[0] == reduce]
     at = [key for key in keys if abs(found[key]["smallest threshold minus gamma"]) <= 0.001]
     below = [key for key in keys if found[key]["thresholds below gamma"] > 0]
     gammas = ", ".join(f"{gamma:.2f} ({sum(key[1] == gamma for key in at)} of "
                        f"{len(table['seed'])})" for gamma in table["gamma"]
                        if any(key[1] == gamma for key in at))
-    return (f"- `--ereg-reduce {reduce}`: in {len(at)} of {len(keys)} runs the smallest threshold "
-            f"equals gamma to 0.001{f', at gamma {gammas}' if at else ''}; in {len(below)} some "
-            "threshold is below gamma by more than that.")
+    return (f"- With `--ereg-reduce {reduce}` the smallest threshold equals gamma within 0.001 in {len(at)} of "
+            f"{len(keys)} runs{f', at gamma {gammas}' if at else ''}; in {len(below)} runs a "
+            "threshold is more than 0.001 below gamma.")
 
 
 def page(table, edition, found, example, figures):
@@ -83,22 +84,22 @@ def page(table, edition, found, example, figures):
                            "below it", "at their start", "spread", "perplexity", "overloaded"], rows(table, found))
     first, last = list(table["reduce"])[0], list(table["reduce"])[-1]
     lines += [
-        "", "A cell has the values of the seeds, in order. Thresholds are shares of ln T; \"at gamma\" "
-        "and \"at their start\" mean to 0.001; spread is their", "standard deviation; overloaded heads lie above three "
-        "quarters of ln(T!)/T on held-out data.", "",
+        "", "Each cell contains the values of the seeds, in order. Thresholds are shares of ln T. \"At gamma\" "
+        "and \"at their start\" mean within 0.001;", "\"spread\" is the standard deviation of the thresholds; overloaded "
+        "heads are above three quarters of ln(T!)/T on held-out data.", "",
         "Each head learns a threshold theta. The regulariser on tokens penalises a row of entropy e where "
-        "|e - theta ln T| > gamma ln T. The first", "row of every sequence has the entropy 0 and is penalised exactly "
-        "where theta > gamma: it pulls theta down to gamma and no further. The", "regulariser on the mean of a head "
-        "(`--ereg-reduce mean`) has no such row; a threshold stops where the mean is within gamma of it.", "",
+        "|e - theta ln T| > gamma ln T. The first", "row of every sequence has the entropy 0 and is therefore penalised "
+        "exactly if theta > gamma; this row pulls theta down to gamma and no further.", "The regulariser on a head's mean "
+        "entropy (`--ereg-reduce mean`) sees no single rows; theta stops when it is within gamma of the mean.", "",
         f"![Thresholds of every head at the end, seed {table['seed'][0]}: {first} at three values of gamma, "
         f"{last} at the largest](thresholds-heads.png)", "",
         f"![Thresholds of the last layer over the steps at the largest gamma: {first} on the left, "
         f"{last} on the right](thresholds-steps.png)", "",
-        f"{options['arch']}, L {options['n-layer']}, H {options['n-head']}, d {options['d-model']}, "
-        f"T {options['ctx']}, bytes; {options['steps']} steps of {options['batch']} sequences at "
-        f"{options['lr']:g}; {len(found)} runs. Commit",
-        f"{edition['commit']}, SHA-256 of [the table](../truth/thresholds.toml) {edition['rules']},",
-        f"of the corpus (samples/truth/corpus.list) {edition['corpus']}.", "", "```", "make thresholds",
+        f"The model is {options['arch']} with L {options['n-layer']}, H {options['n-head']}, d {options['d-model']}, "
+        f"T {options['ctx']}. Each run trains on bytes for {options['steps']} steps of {options['batch']} sequences at the "
+        f"learning rate {options['lr']:g}; there are {len(found)} runs. The commit is",
+        f"{edition['commit']}, the SHA-256 of [the table](../truth/thresholds.toml) is {edition['rules']},",
+        f"and the SHA-256 of the corpus (samples/truth/corpus.list) is {edition['corpus']}.", "", "```", "make thresholds",
         *[" ".join(quoted(c)) for c in (example, *figures)], "```", ""]
     return "\n".join(lines)
 

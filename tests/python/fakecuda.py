@@ -1,6 +1,7 @@
-"""A fake CUDA device that detects waits. Its tensors report a CUDA device but are
-stored on the CPU, and raise Waited where the host would wait for the device. Copies to
-pinned memory become visible only when the host waits for an event."""
+"""Simulates a CUDA device and detects waits. The tensors report a CUDA device but are
+stored on the CPU; an operation on them raises Waited if the host would wait for the
+device. The result of a copy to pinned memory is visible only after the host has waited
+for an event."""
 
 from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
@@ -24,7 +25,7 @@ NOT_YET = -77
 
 
 class Waited(RuntimeError):
-    """Raised where the host would wait for the device."""
+    """Raised by operations for which the host would wait for the device."""
 
 
 class Far(torch.Tensor):
@@ -64,7 +65,7 @@ class Far(torch.Tensor):
 def _index(index):
     for x in tree_leaves(index):
         if isinstance(x, Far) and x.dtype in (torch.bool, torch.uint8):
-            raise Waited("an index of bool")
+            raise Waited("the index is a bool tensor")
     return near(index)
 
 
@@ -118,7 +119,7 @@ def _run(mode, function, args, kwargs):
         to, what = args[0], args[1]
         if isinstance(to, Far) != isinstance(what, Far):
             if isinstance(to, Far) or not (len(args) > 2 and args[2]):
-                raise Waited(f"{function} without non_blocking")
+                raise Waited(f"{function} was called without non_blocking")
             mode.on_the_way.append((to, what.inner.clone()))
             return to.fill_(NOT_YET)
     if kind is aten._to_copy:
@@ -141,8 +142,8 @@ def _ours(function):
 
 @contextmanager
 def cuda(monkeypatch, kernels):
-    """Provides the fake device. Its kernels are those of the fixture `kernels` and run
-    in Triton's interpreter."""
+    """Provides the fake device. The kernels of the fixture `kernels` run on it in
+    Triton's interpreter."""
     device = Device()
     event = SimpleNamespace(record=lambda: None, synchronize=device.arrive)
     real, empty = kernels.head_statistics, torch.empty

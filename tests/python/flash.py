@@ -118,8 +118,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, **options):
 
 
 def version_3():
-    """Returns the functions of version 3, whose parameters differ: for example, there
-    is no dropout."""
+    """Returns the functions of version 3, which have different parameters; for example,
+    they have no dropout."""
 
     def flash_attn_func(
         q, k, v, softmax_scale=None, causal=False, qv=None, q_descale=None,

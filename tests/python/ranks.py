@@ -101,8 +101,8 @@ def _run(name, folder, args, world, killed):
 
 
 def batch(step, rank=None):
-    """Returns four sequences, one of them with padding, or the two sequences of a
-    rank."""
+    """Returns a batch of four sequences, one of which has padding, or the two of these
+    sequences that a rank trains on."""
     generator = torch.Generator().manual_seed(step)
     tokens = torch.randint(3, models.VOCAB, (4, LENGTH), generator=generator)
     mask = torch.ones_like(tokens)
@@ -262,8 +262,8 @@ def sharded_alone(path):
 
 
 def dtensors(rank, folder, dimension, of_keys, compiled):
-    """Makes DTensors: queries are sharded along `dimension` and keys along `of_keys`;
-    None means not sharded."""
+    """Makes DTensors of queries, sharded along `dimension`, and of keys, sharded along
+    `of_keys`; None means not sharded."""
     mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
     divided = [
         tensor.Replicate() if one is None else tensor.Shard(one)
@@ -453,7 +453,8 @@ def first_rank_does_not_look(rank, folder):
 
 
 class Documents(torch.utils.data.Dataset):
-    """Documents of different lengths, which have different weights in the loss."""
+    """A data set of documents whose lengths, and therefore weights in the loss,
+    differ."""
 
     def __len__(self):
         return 12

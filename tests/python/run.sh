@@ -26,8 +26,8 @@ make_venv() { # makes the venv completely or not at all
         -d "$made/reached" cffi >/dev/null 2>&1 || skip "PyPI cannot be reached"
     rm -rf "$made/reached"
     # Use uv, which needs half of pip's processor time for these gigabytes. Do not
-    # compile all modules: only a twentieth of them is ever imported, and Python
-    # compiles these itself.
+    # compile the modules: only a twentieth of the modules is ever imported, and Python
+    # compiles these modules on import.
     { "$made/bin/pip" install -q --no-compile uv &&
         "$made/bin/uv" pip install -q --cache-dir "$made/cache" --python "$made/bin/python" -r "$list"; } ||
         "$made/bin/pip" install -q --no-compile -r "$list" || skip "the requirements could not be installed (see above)"
@@ -38,8 +38,8 @@ make_venv() { # makes the venv completely or not at all
             --no-deps --target "$made/triton-$version" "triton==$version" || true
     done
     rm -rf "$made/cache"
-    # After the move, scripts in bin/ still contain the old path, but only python is
-    # called.
+    # After the move, scripts in bin/ still contain the old path; this does no harm,
+    # because only bin/python is called.
     mv "$made" "$venv"
     trap - EXIT
 }

@@ -1,6 +1,6 @@
-"""Tests torch.compile, checkpointing and mixed precision: the graph is compiled once
-whatever the cadence, training gives the same bits as without a watch, and the entropies
-are those of the first pass."""
+"""Tests torch.compile, checkpointing and mixed precision: the graph is compiled only
+once, whichever steps are recorded; the training has the same results, bit by bit, as
+without a watch; and the recorded entropies are those of the first pass."""
 
 import formula
 import models
@@ -150,8 +150,8 @@ def test_layers_that_are_compiled_one_by_one_share_a_graph(run_file):
 
 
 def test_an_unwatched_model_of_the_same_code_has_a_separate_graph(run_file):
-    """Examples of an unwatched model are DPO's reference model and a teacher. Either
-    model may be compiled first."""
+    """Examples of an unwatched model are DPO's reference model and a teacher. The
+    watched and the unwatched model may be compiled in either order."""
     given = models.inputs("gpt2")
     others = [fresh(), fresh()]
     watched = fresh()
@@ -191,8 +191,8 @@ def test_the_first_micro_batch_of_a_step_is_what_is_recorded(run_file):
 
 @pytest.mark.parametrize("number", [torch.bfloat16, torch.float16])
 def test_mixed_precision_is_measured_exactly(number, run_file):
-    """The entropy is computed from queries and keys in half precision, but our products
-    of them are not computed in half precision."""
+    """Queries and keys have half precision, but the watch multiplies them in higher
+    precision."""
     seen = []
 
     class Attention(torch.nn.Module):
@@ -238,7 +238,7 @@ def test_everything_is_undone_at_the_end(run_file):
             assert state()[0] != before[0]
         assert state()[0] != before[0]
     assert state() == before
-    # Open two watches of the same kind of model, and close the first one first.
+    # Open two watches of the same kind of model, and close the earlier watch first.
     other = fresh()
     first, second = es.watch(model, run_file), es.watch(other, run_file + ".3.db")
     first.close()
@@ -269,7 +269,7 @@ def test_evaluations_are_recorded_as_a_separate_phase(run_file):
             rec.step(loss=float(step))
             if step == 2:
                 break
-        # Step 3 is not a recorded step, but evaluations are always recorded.
+        # Evaluations are recorded even at steps such as 3, which are not recorded.
         model.eval()
         with torch.no_grad():
             out = model(**models.inputs("gpt2", batch=1))

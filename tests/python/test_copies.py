@@ -62,8 +62,8 @@ def test_a_copy_has_nothing_of_ours(copied, kind, run_file):
 
 @pytest.mark.parametrize("layer", [Attention, Multihead])
 def test_a_compiled_copy_is_not_in_the_run(layer, run_file):
-    """An example is a model with averaged weights that is evaluated during the
-    training."""
+    """An example of such a copy is a model with averaged weights that is evaluated
+    during the training."""
     torch._dynamo.reset()
     model, x = stack(layer), torch.randn(2, 7, E)
     with es.watch(model, run_file) as rec:

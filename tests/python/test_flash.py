@@ -175,8 +175,8 @@ def test_a_function_imported_during_a_watch_is_restored(package, monkeypatch, ru
 
 @pytest.mark.parametrize("backend", [None, "aot_eager"])
 def test_an_unsupported_call_is_reported_once(backend, package, monkeypatch, run_file):
-    """The second of three layers makes the unsupported call, eagerly and in a graph;
-    the other two layers are measured."""
+    """The second of three layers makes the unsupported call, both eagerly and in a
+    compiled graph; the other two layers are measured."""
     torch._dynamo.reset()
     file, model, x = build(monkeypatch, "varlen")
     table = torch.zeros(3, 1, dtype=torch.int32)
@@ -210,7 +210,7 @@ def test_a_compiled_caller_of_flash_attention_is_measured(package, monkeypatch, 
     _, model, x = build(monkeypatch, "causal")
     plain = model(x)
     expected = of_calls(flash.calls)
-    # In a graph the kernel is a single operator.
+    # The same call of the kernel is also measured in a compiled graph.
     flash.calls.clear()
     with es.watch(model, run_file, every=2) as rec:
         call = torch.compile(model, backend="aot_eager")

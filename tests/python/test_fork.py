@@ -1,8 +1,8 @@
 """Tests that a forward pass in a forked child records nothing, and that the parent
-continues to record. The child uses a single thread, because torch's other threads do
-not survive a fork and a pass with several threads would wait for them forever, with or
-without a watch (torch recommends torch.set_num_threads(1) in the child, as in
-DataLoader)."""
+continues to record. The child uses a single thread, because a fork does not copy
+torch's worker threads, and a pass with several threads would wait for these threads
+forever, with or without a watch. (Torch recommends torch.set_num_threads(1) in the
+child, as in DataLoader.)"""
 
 import subprocess
 import sys

@@ -132,8 +132,8 @@ def test_gradients_are_measured_before_they_are_clipped(run_file):
 
 @pytest.mark.parametrize("is_named", [False, True])
 def test_gradients_that_a_closure_computes_belong_to_its_step(is_named, run_file):
-    """As in Lightning, the previous gradients still exist when the optimizer's step
-    begins."""
+    """The closure clears and computes the gradients within the optimizer's step, as in
+    Lightning, so the previous gradients still exist when the step begins."""
     plain = Reference(model := gpt2())
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with es.watch(model, run_file, record="all") as rec:
@@ -176,7 +176,8 @@ def test_a_scale_of_the_loss_is_removed_from_the_norms(is_fused, is_unscaled, ru
 
 
 def test_several_optimizers_and_frozen_parameters_are_supported(run_file):
-    """An example is Muon together with AdamW. A frozen layer has no sample."""
+    """An example of several optimizers is Muon together with AdamW. The file has no
+    sample of a frozen layer."""
     model, given = gpt2(), models.inputs("gpt2")
     for parameter in model.transformer.h[1].parameters():
         parameter.requires_grad_(False)

@@ -102,8 +102,9 @@ def test_layers_have_the_numbers_of_the_model(make, run_file):
 
 
 def test_padded_keys_of_another_sequence_hide_no_queries(run_file):
-    """There are as many keys as queries, but the keys belong to other tokens. In BART
-    only the module's name shows this, not the arguments."""
+    """There are as many keys as queries, but the keys are of another sequence. In BART
+    only the name of the module identifies this cross-attention; the arguments do
+    not."""
     config = bart()
     config.attn_implementation = "eager"
     model = transformers.BartForConditionalGeneration(config)

@@ -48,7 +48,7 @@ WEIGHTS = dict(
             "original_max_position_embeddings": 32,
         }
     ),
-    # All heads together are narrower than the model.
+    # The total width of all heads is smaller than the width of the model.
     qwen3=lambda: models.qwen(head_dim=10, num_hidden_layers=2),
 )
 

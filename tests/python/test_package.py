@@ -172,7 +172,7 @@ def installed(tmp_path_factory):
 
 
 def test_an_installed_package_reads_and_draws(installed, tmp_path):
-    """Neither PyTorch nor the source tree is available."""
+    """In this test neither PyTorch nor the source tree is available."""
     clean = without_ours()
     clean.pop("PYTHONPATH", None)
     run = ROOT / "samples/runs/sm.db"
@@ -254,7 +254,8 @@ def test_the_wheel_contains_libraries_and_programs(installed):
 
 @pytest.fixture
 def tree(tmp_path):
-    """Makes a source tree without C sources; make fails unless a test replaces it."""
+    """Makes a source tree without C sources. `make` fails in it unless a test puts a
+    fake make on the path."""
     source = package_source(tmp_path / "tree")
     (tmp_path / "tree/Makefile").touch()
     write_make(tmp_path, "exit 1")

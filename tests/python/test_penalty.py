@@ -156,7 +156,8 @@ def test_reentrant_checkpoints_are_refused(run_file):
         with pytest.raises(RuntimeError, match="0 layers.*use_reentrant=False"):
             rec.penalty()
         loss.backward()
-        # The second forward pass of the checkpoint does not provide rows either.
+        # After backward(), in which the checkpoint repeats the forward pass, the
+        # penalty still has no entropies.
         with pytest.raises(RuntimeError, match="0 layers"):
             rec.penalty()
 

@@ -1,4 +1,4 @@
-"""Lists the promises of a watch and the tests that check them.
+"""Lists what a watch guarantees and the tests that check each guarantee.
 tests/bench/bench_watch_cost.py measures the time and memory of a step."""
 
 import importlib

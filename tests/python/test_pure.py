@@ -88,7 +88,7 @@ def train(path, **options):
 
 @pytest.fixture
 def pure(monkeypatch):
-    """Makes the package behave as in an installation without the library."""
+    """Makes the package behave as if the C library were not installed."""
     monkeypatch.setattr(_library, "IS_PYTHON", True)
     monkeypatch.setattr(_library, "Recorder", _python_recorder.Recorder)
     monkeypatch.setattr(_library, "Reader", _python_reader.Reader)
@@ -481,8 +481,8 @@ print(module, *(name in sys.modules for name in ("cffi", "sqlite3", "torch")))
     ],
 )
 def test_the_recorder_is_chosen_at_import(tmp_path, platform, is_tree, pure, chosen):
-    """Nothing is built in this test: only a source tree on Linux expects the library to
-    exist."""
+    """The libraries do not exist in this test. Only in a source tree on Linux is their
+    absence an error."""
     place = package(tmp_path)
     if is_tree:
         (tmp_path / "Makefile").touch()

@@ -58,7 +58,7 @@ def test_an_error_is_one_line(act, said):
 
 
 def test_a_damaged_sample_is_missing(tmp_path):
-    """A sample that does not match its checksum has no values."""
+    """The values of a sample that does not match its checksum are missing."""
     path = tmp_path / "x.db"
     model = models.spread(models.gpt2())
     with es.watch(model, path) as rec:
@@ -88,7 +88,7 @@ def test_open_chooses_the_run_that_started_last(tmp_path):
         newest = es.open(path)
     assert newest.info["started_at"] == max(starts)
     assert [es.open(path, run=i).info["name"] for i in (-2, -1)] == names
-    # Flags and figures are the same as for a file with only that run.
+    # Flags and figures of a run are the same as for a file that contains only this run.
     for i, alone in ((0, RUN), (1, other)):
         assert es.open(path, run=i).flags == es.open(alone).flags
         pictures = [one.figure("curves").data for one in (es.open(path, run=i), es.open(alone))]

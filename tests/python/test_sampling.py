@@ -15,8 +15,7 @@ UNIFORM = math.lgamma(T + 1) / T  # entropy of heads with uniform attention
 
 
 def policy():
-    """Makes a model, to be used as a policy, whose heads have nearly uniform
-    attention."""
+    """Makes a model with nearly uniform attention, which the tests use as a policy."""
     torch.manual_seed(2)
     model = models.gpt2()
     with torch.no_grad():
@@ -27,8 +26,8 @@ def policy():
 
 
 def recorded(path, step):
-    """Records one step, which step(model) runs. Returns the step's entropies and
-    context length."""
+    """Records one training step by calling step(model). Returns the step's entropies
+    and context length."""
     model = policy()
     with es.watch(model, path) as rec:
         step(model)

@@ -19,7 +19,7 @@ B, H, KV, T, D = 2, 6, 3, 37, 16
 BY = ["library", "blocks", "triton"]
 CALLED = ["library", "triton"]  # those that take the members of es_attention_shape
 MISSING = 0x7FC007A2
-# The interpreter's NumPy warns where kernels divide by zero on purpose.
+# The kernels divide by zero on purpose, for which NumPy warns in the interpreter.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:triton")
 
 
@@ -342,8 +342,8 @@ def test_a_sink_of_nan_makes_rows_nonfinite(by, monkeypatch):
 
 @pytest.mark.parametrize("by", BY)
 def test_a_collapsed_head_is_exact(by, monkeypatch):
-    """The entropy is 0.01 and scores are large, so that the formula log-sum-exp minus
-    mean score would be inexact."""
+    """The entropy is 0.01 and the scores are large, so that the formula "log-sum-exp
+    minus mean score" would have a large rounding error."""
     h, kv = heads_of(by)
     query, key = torch.randn(B, h, T, D) * 20, torch.randn(B, kv, T, D) * 20
     got = measure(by, query, key, Attention(causal=True), monkeypatch)

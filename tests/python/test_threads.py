@@ -114,7 +114,7 @@ def test_one_model_in_two_threads_is_recorded(tmp_path, monkeypatch):
 
 
 def test_threads_share_a_graph(tmp_path, monkeypatch):
-    """This includes a thread that runs while another thread is inside a watched
+    """A thread also uses the shared graph while another thread is inside a watched
     model."""
     torch._dynamo.reset()
     model, other, path = stack(Attention), stack(Meeting), str(tmp_path / "two.db")
@@ -145,8 +145,8 @@ def test_threads_share_a_graph(tmp_path, monkeypatch):
 
 
 def test_checkpoints_may_be_recomputed_in_a_thread_of_autograd(tmp_path):
-    """This happens on CUDA devices. The recomputation ends as soon as it has all
-    tensors, by raising an exception in the middle of the layer."""
+    """On CUDA devices a thread of autograd recomputes checkpoints. As soon as the
+    recomputation has all tensors, it raises an exception in the middle of the layer."""
     model, path = stack(Attention), str(tmp_path / "two.db")
     alone = entropy_alone(model, batches(0), str(tmp_path / "one.db"))
     model = Checkpointed(*model)

@@ -143,8 +143,8 @@ def test_a_recorder_that_dies_again_and_again_is_given_up(plain, run_file):
 
     _, rec = trained_with_one_warning(plain, run_file, kill)
     # The recorder is killed before each of the steps 1 to 5 and restarted three times.
-    # The fourth death is noticed at step 4, so no later step is in the file. Earlier
-    # steps are in the file if their recorder wrote them before it was killed.
+    # The fourth kill is noticed at step 4, so no later step is in the file. An earlier
+    # step is in the file if its recorder wrote the step before the recorder was killed.
     series = es.open(run_file).series
     assert all(s["last_step"] is None or s["last_step"] < 4 for s in series)
     assert rec.lost >= 2
@@ -439,7 +439,7 @@ def test_nan_missing_and_zero_are_kept_apart(run_file):
 
 
 def test_the_later_of_two_watches_takes_over_the_model(run_file):
-    """The earlier watch warns once, whichever watch is closed first."""
+    """The earlier of the two watches warns once, whichever watch is closed first."""
     model, other = models.gpt2(), run_file + ".2.db"
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")

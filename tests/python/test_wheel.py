@@ -115,7 +115,8 @@ print(es._library.home())
 
 
 def test_the_wheel_records_three_steps_and_draws_a_heatmap(installed, tmp_path):
-    """Only PyTorch comes from the venv of the tests."""
+    """The wheel is used from the new venv; only PyTorch is from the venv of the
+    tests."""
     script = RECORD.format(torch=str(Path(torch.__file__).parents[1]))
     done = run(installed / "bin/python", "-c", script, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

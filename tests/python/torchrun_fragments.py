@@ -1,7 +1,7 @@
 """usage: torchrun torchrun_fragments.py FOLDER
 
-Trains with DDP on four sequences per step, once recording into run files and once, on a
-simulated nfs file system, into fragments."""
+Trains with DDP on four sequences per step: once with run files as recordings, and once
+with fragments, for which an nfs file system is simulated."""
 
 import os
 import sys

@@ -69,7 +69,7 @@ same_text 'a query that sees no cell does not count; a batch without other queri
     "$(recorded padding)"
 for fault in half mask op; do
     said=$(llama $fault 2>&1)
-    output "$fault: the tensor is refused by name" '^kq_soft_max-1: not recorded: it' \
+    output "$fault: the tensor is refused by name" '^kq_soft_max-1: not recorded: the ' \
         echo "$said"
     same_text "$fault: only once" 1 "$(wc -l <<<"$said")"
     same_text "$fault: its layer is missing" '48 heads' "$(recorded $fault)"
@@ -83,7 +83,7 @@ output 'earlier samples are in the file' '"status":"failed".*"step":0' \
     "$BUILD/entropy-scan" "$dir/run.db" --json
 exits 'a missing model is reported' 3 '^missing.gguf: ' "$dir/llama-entropy" missing.gguf \
     "$dir/none.db" 1 text
-exits 'a prompt without tokens is refused' 3 '^prompt: it has no tokens' "$dir/llama-entropy" m.gguf \
+exits 'a prompt without tokens is refused' 3 '^prompt: the prompt has no tokens' "$dir/llama-entropy" m.gguf \
     "$dir/none.db" 1 ' '
 exits 'a run file that cannot be written is reported' 3 '^recorder: ' "$dir/llama-entropy" m.gguf \
     "$dir/no/run.db" 1 text

@@ -132,7 +132,7 @@ refuses() { # NAME REGEX [OPTION...]
 }
 cp "$REPLICATE_RULES" "$dir/rules"
 sed -i 's/fewest = 2/fewest = 1/' "$REPLICATE_RULES"
-refuses 'existing runs of other rules are refused' 'its runs are of rules .*: go back to it'
+refuses 'existing runs of other rules are refused' 'its runs are of rules .*: check out or restore the earlier one'
 cp "$dir/rules" "$REPLICATE_RULES"
 REPLICATE_DATA=$dir/runs/corpus.tok refuses 'a corpus that is not that of the rules is refused' 'the corpus is pinned'
 REPLICATE_JOBS=none refuses 'a number of jobs that is not a number is refused' "REPLICATE_JOBS: 'none'"

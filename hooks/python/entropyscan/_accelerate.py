@@ -43,7 +43,7 @@ class AccelerateTracker(GeneralTracker):
 
     @property
     def tracker(self) -> Watch | None:
-        """The Watch that records; None before init_trackers."""
+        """The Watch object that records the run; None before init_trackers()."""
         return self._watch
 
     @harmless

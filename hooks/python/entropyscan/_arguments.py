@@ -7,7 +7,7 @@ import operator
 import os
 from typing import Any
 
-# The smallest value of each integer argument.
+# The smallest allowed value of each integer argument.
 _LEAST = {
     "every": 1,
     "first_step": 0,

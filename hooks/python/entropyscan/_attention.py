@@ -1,7 +1,7 @@
 """Finds the attention modules of a model and hooks each of them, also under
-torch.compile and checkpointing, without changing what the model computes.
-_wrappers.py wraps the functions that these modules call, in place: transformers
-drops masks for an attention function under a new name."""
+torch.compile and checkpointing, without changing what the model computes. _wrappers.py
+replaces the functions that these modules call under their existing names, because
+transformers drops masks if an attention function has a new name."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ def names_of(cls: type) -> frozenset[str]:
 
 
 def _kind(module: nn.Module, names: frozenset[str]) -> str | None:
-    """Returns how a module computes attention; None if it does not.
+    """Returns how a module computes attention; None for a module without attention.
 
-    "multihead": it is a torch.nn.MultiheadAttention; "interface": it uses an attention
-    function of transformers; "calls": it calls SDPA or flash-attn itself; "weights": it
-    returns its attention weights. names: the result of names_of for its class."""
+    "multihead": a torch.nn.MultiheadAttention; "interface": a module that uses an
+    attention function of transformers; "calls": a module that calls SDPA or flash-attn
+    itself; "weights": a module that returns its attention weights. names: the result of
+    names_of for the module's class."""
     if isinstance(module, nn.MultiheadAttention):
         return "multihead"
     if "ALL_ATTENTION_FUNCTIONS" in names or _wrappers.EAGER in names:
@@ -71,8 +72,8 @@ def _kinds(model: nn.Module) -> list[tuple[str, nn.Module, str]]:
         kind = _kind(module, names[cls])
         if kind is not None:
             found.append((name, module, kind))
-    # Drop a module of kind "weights" that contains another match, because it only
-    # passes on the weights of the inner module.
+    # Drop a module of kind "weights" that contains another attention module, because
+    # the outer module only returns the weights of the inner module.
     found = [
         (name, module, kind)
         for name, module, kind in found
@@ -81,7 +82,8 @@ def _kinds(model: nn.Module) -> list[tuple[str, nn.Module, str]]:
     ]
     if any(kind != "weights" for _, _, kind in found):
         return found
-    # Any other module may call SDPA or flash-attn through a function of the user.
+    # The model may call SDPA or flash-attn through a user's function, so include all
+    # modules that are not torch's own.
     outer = [
         (name, module, "calls")
         for name, module in model.named_modules()
@@ -100,8 +102,8 @@ _WATCHED_AGAIN = (
 
 
 class Hook:
-    """Hooks a model until close(). names: the names of the hooked modules; other code
-    calls the index of a name in this list the module's `place`."""
+    """Hooks a model until close(). names: the names of the hooked modules. A module's
+    index in this list is called the `place` of the module in other files."""
 
     def __init__(self, model: nn.Module, tap: Tap) -> None:
         self._tap = tap
@@ -138,7 +140,7 @@ class Hook:
         for name, module, kind in kinds:
             self._add(name, module, kind, has_calls)
         if "" not in self.names:
-            # The model itself is not attention, but it has a hook.
+            # The model itself is not an attention module but also needs a slot.
             self._slots.append(_operators.add_slot(self._tap, -1, model))
         if has_calls or any(kind == "multihead" for _, _, kind in kinds):
             # Graphs that were compiled earlier would not notice the new hooks.

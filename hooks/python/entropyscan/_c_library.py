@@ -60,8 +60,8 @@ def _open(name: str) -> Any:
 
 
 def _check_version(path: Path, library: Any) -> None:
-    """Raises Error unless the library has this package's version: struct layouts
-    differ between versions."""
+    """Raises Error unless the library has the same version as this package, because
+    struct layouts differ between versions."""
     try:
         version = string(library.es_version()) or "none"
     except AttributeError:
@@ -87,8 +87,8 @@ def check() -> None:
 
 @functools.cache
 def reading() -> Any:
-    """Returns the library that reads run files. Loads the library of recording() first,
-    on which it depends."""
+    """Returns the library that reads run files. First loads the library of recording(),
+    because the reading library depends on it."""
     if _has_two():
         recording()
     return _open("libentropyscan")

@@ -46,16 +46,17 @@ _exact: Tensor | None = None  # (2,H): numbers of finite rows and of exact-pass 
 
 
 def serves(device: torch.device) -> bool:
-    """Returns true if the kernels can read tensors of the device. Tests replace
-    this function to run the kernels on the CPU with Triton's interpreter."""
+    """Returns true if the kernels can read tensors on this device. Tests replace this
+    function to run the kernels on the CPU with Triton's interpreter."""
     return device.type == "cuda"
 
 
 def by_kernels(
     name: str, query: Tensor, key: Tensor, what: Attention, *more: Tensor
 ) -> Any:
-    """Calls the function `name` of `_triton` with queries, keys and the result of
-    settled(). Returns None if the kernels do not support it or cannot run."""
+    """Calls the function `name` of `_triton` with queries, keys and an Attention that
+    settled() has returned. Returns None if the kernels do not support the attention or
+    cannot run."""
     is_lopsided = what.left >= 0 or what.right >= 0
     if _failed or is_lopsided or what.slopes is not None or not serves(query.device):
         return None
@@ -81,7 +82,7 @@ def by_kernels(
 
 def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor | None:
     """Computes the statistics of heads, float32 (len(SERIES),H), on the device. Returns
-    None in the same cases as by_kernels."""
+    None if the kernels do not support the attention or cannot run."""
     global _exact
     heads = by_kernels("head_statistics", query, key, what)
     if heads is None:

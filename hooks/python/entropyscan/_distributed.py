@@ -55,8 +55,8 @@ def _limit() -> datetime.timedelta:
 
 
 def _key(path: str) -> str:
-    """Returns the key of a watch in the process group's store, which is the same on
-    every rank."""
+    """Returns the key of a watch in the process group's store. All ranks get the same
+    key for the same watch."""
     name = os.path.basename(path)  # each rank may have a different folder
     number = _n_watched[name] = _n_watched.get(name, -1) + 1
     return f"entropyscan/{name}/{number}"
@@ -190,8 +190,8 @@ class Ranks:
         n_heads: int | None,
         on_error: Callable[[BaseException], None],
     ) -> dict[int, Tensor] | None:
-        """Returns the heads that this rank records, including those of its
-        tensor-parallel group; None if another rank records them."""
+        """Returns the heads that this rank records, including the heads of its
+        tensor-parallel group; None if another rank records the heads."""
         if self._gather is not None:
             heads = self._gather.exchange(phase, step, heads, n_heads, on_error)
         return heads if self.has_file else None
@@ -206,7 +206,7 @@ class Ranks:
 class Stop:
     """Makes all ranks stop after the same step. From the first time that the training
     reads should_stop, rank 0 publishes at each recorded step whether a stop has been
-    requested, and the other ranks wait for that answer."""
+    requested, and the other ranks wait until rank 0 has published this."""
 
     def __init__(self, key: str, rank: int) -> None:
         self._key, self._rank = key, rank
@@ -215,9 +215,9 @@ class Stop:
         self.is_agreed = False
 
     def agree(self, step: int, is_requested: bool) -> None:
-        """Publishes or reads the request at the end of a recorded step. Raises
-        RuntimeError if rank 0 does not answer within WAIT_SECONDS; later calls do not
-        wait."""
+        """Publishes (rank 0) or reads (other ranks) the request to stop at the end of a
+        recorded step. Raises RuntimeError if rank 0 does not answer within
+        WAIT_SECONDS; later calls do not wait."""
         if not self.is_wanted:
             return
         if self._rank == 0:
@@ -275,8 +275,9 @@ class Gather:
         n_heads: int | None,
         on_error: Callable[[BaseException], None],
     ) -> dict[int, Tensor]:
-        """Returns the heads of all ranks. heads: (series, heads of this rank) by
-        place of the module. After a failure the other ranks' heads are missing."""
+        """Returns the heads of all ranks. heads: for each place of a module, an array
+        (series, heads of this rank). After a failure the values of the other ranks'
+        heads are missing."""
         mine = {place: found.numpy() for place, found in heads.items()}
         parts = {self._place: mine}
         if self._group is not None:

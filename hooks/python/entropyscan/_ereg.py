@@ -33,8 +33,8 @@ class EntropyRegularization(nn.Module):
         loss = loss + 1e-5 * ereg([(q, k), ...])       # one pair of each layer
 
     With E_max = ln(context) and the threshold theta of a head, the deviation of an
-    entropy e is e - theta E_max. A deviation within the tolerance gamma E_max costs
-    nothing; a larger one costs its square.
+    entropy e is e - theta E_max. The penalty of a deviation is 0 within the tolerance
+    gamma E_max, and the square of the deviation beyond it.
 
     reduction   "token": computes the penalty of each row, sums over sequences and
                 queries and averages over layers and heads (the papers' listing);
@@ -131,16 +131,16 @@ def attention_entropy(
 
     query        (B,H,T,D); the last query is at the position of the last key
     key          (B,KV,S,D), KV a divisor of H
-    window       number of keys that a query sees, its own and those before it, and
-                 equally many after it if not causal; 0: all keys
+    window       number of keys that a query sees, counting back from its own key; if not
+                 causal, also the same number of keys ahead; 0: all keys
     key_mask     (B,S) bool, true for visible keys; if T = S, a query whose own key is
-                 hidden does not count
-    temperature  (H,T) or (H,1): divides the scores; values below 1e-4 count as 1e-4
+                 hidden is ignored
+    temperature (H,T) or (H,1): divides the scores; values below 1e-4 are raised to 1e-4
 
     The result is float32, or float64 if query is float64. A row with a score that
     is not finite is NaN; a row that sees no key is missing (es.is_missing) and has
-    no gradient. Memory: two floats per row on a CUDA device, elsewhere the scores of a
-    block of rows."""
+    no gradient. Needs memory for two floats per row on a CUDA device, and for the
+    scores of a block of rows elsewhere."""
     what = _attention(query, key, causal, scale, window, key_mask, temperature)
     return row_entropy(query, key, what)[0]
 
@@ -170,7 +170,7 @@ def _attention(
 def row_entropy(query: Tensor, key: Tensor, what: Attention) -> tuple[Tensor, Tensor]:
     """Returns the entropies (B,H,T) of any attention, and a mask (B,H,T), bool, which
     is true for rows that see a key. Sinks are ignored. Raises ValueError if a bias, a
-    mask or slopes require a gradient, because none is computed for them."""
+    mask or slopes require a gradient, which this function cannot compute."""
     h, kv = query.shape[1], key.shape[1]
     if h % kv:
         raise ValueError(

@@ -1,6 +1,6 @@
-"""Finds the standing flags of a run that is being recorded, for the pruners of
-Optuna and Ray Tune. The flags are those of Run.flags; a failure to read them never
-raises in the training."""
+"""Finds the active flags of a run that is being recorded, for the pruners of Optuna and
+Ray Tune. A flag is active while its condition holds. The flags are the same as in
+Run.flags; if they cannot be read, no exception is raised in the training."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Flags:
         self._has_warned = False
 
     def standing(self, path: str | os.PathLike[str]) -> str | None:
-        """Describes the standing flags in one line. Returns None if no flag stands, or
-        if the flags cannot be read, which is reported by one warning."""
+        """Describes the active flags in one line. Returns None if no flag is active.
+        Also returns None, and warns once, if the flags cannot be read."""
         if not os.path.exists(path):
             return None  # nothing has been recorded yet
         try:

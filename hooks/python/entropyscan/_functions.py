@@ -57,8 +57,8 @@ def enter_outside(module: nn.Module, args: Any) -> None:
 def _enter(slot: Optional[Tensor], module: nn.Module) -> None:
     stack = _running.stack
     if not torch.compiler.is_compiling():
-        # Drop entries of an earlier pass: in autograd's thread a checkpoint ends its
-        # recomputed forward pass early, by raising an exception.
+        # Drop entries of an earlier pass that did not reach its end: in autograd's
+        # thread a checkpoint raises an exception to stop its recomputed forward pass.
         for i, (_, other) in enumerate(stack):
             if other is module:
                 del stack[i:]
@@ -175,7 +175,8 @@ _plain_sdpa = getattr(F, SDPA)
 
 
 def wrap_sdpa(model: nn.Module) -> None:
-    """Wraps the function in torch and wherever a model's file imported it by name."""
+    """Wraps scaled_dot_product_attention in torch and in the files of the model that
+    have imported it by name."""
     global _plain_sdpa
     original = getattr(F, SDPA)
     if hasattr(original, MARK):

@@ -2,7 +2,7 @@
 accepts (...,T,D) and broadcasts the leading dimensions; we need (B,H,T,D). Tensors with
 four dimensions have this shape. With three dimensions, the caller has folded samples
 and heads into the first, omitted the batch, or has a single head; the number of heads
-that the calling module declares shows which.
+that the calling module declares tells these cases apart.
 
 Letters: B batch, H heads of queries, T queries, S keys, D width of a head."""
 
@@ -35,11 +35,12 @@ def with_heads(
     is_grouped: bool,
 ) -> tuple[Tensor, Tensor, Optional[Tensor]] | None:
     """Converts query (...,T,D), key (...,S,D) and mask (...,T,S), after broadcasting,
-    to (B,H,T,D), (B,KV,S,D) and (B|1,H|1,T|1,S|1). Returns None if neither the
-    shapes nor the calling module show which dimensions are heads. is_grouped: the call
+    to (B,H,T,D), (B,KV,S,D) and (B|1,H|1,T|1,S|1). Returns None if neither the shapes
+    nor the calling module determine which dimensions are heads. is_grouped: the call
     has torch's enable_gqa=True, for which heads are the last dimension before the
     tokens."""
-    # A grouped call has fewer key heads, so that dimension is not broadcast.
+    # In a grouped call queries and keys have different numbers of heads, so the
+    # dimension of heads cannot be broadcast.
     kept = 3 if is_grouped else 2
     outer = query.shape[:-kept]
     if outer != key.shape[:-kept]:

@@ -1,6 +1,6 @@
 """Measures further series of layers, for es.watch(record=...): activations, routers of
-mixtures of experts, gradients and updates. Series that entropy-train --record has too
-share their names and meanings with this module (analyzer/heads/details.h).
+mixtures of experts, gradients and updates. If entropy-train --record also records a
+series, its name and meaning are the same as here (analyzer/heads/details.h).
 
 A layer is the block, such as model.layers.3, that contains the attention module with
 the layer's number. Custom operators, which compiled graphs keep, read the outputs of
@@ -63,8 +63,9 @@ def blocks_of(names: list[str]) -> list[str]:
     """Returns the name of each attention module's block: the outermost numbered
     module, such as transformer.h.3, that does not contain two attention modules of
     the same kind. Self-attention and cross-attention are different kinds; a stage of
-    Swin contains several of one kind. Without numbered modules it is the outermost
-    module below the model that does not contain two of the same kind."""
+    Swin contains several attention modules of one kind. Without numbered modules the
+    block is the outermost module below the model that does not contain two attention
+    modules of the same kind."""
     kinds = {name: re.sub(r"\d+", "#", name) for name in names}
     found = []
     for name in names:
@@ -113,8 +114,8 @@ def _layers_of(blocks: list[str], places: list[str], layers: list[Any]) -> dict[
 
 
 def _is_wanted(slot: Tensor, phase: str, *tensors: Tensor) -> Seen | None:
-    """Returns the object in which to store the measurements of a module; None if they
-    are not wanted or already stored."""
+    """Returns the object in which to store the measurements of a module; None if this
+    step is not recorded or the measurements are already stored."""
     found = _operators.open_slot(slot, phase)
     if found is None or not all(tensor.numel() for tensor in tensors):
         return None
@@ -204,8 +205,8 @@ def _routed(
 
 
 def _under_vmap(*_: Any) -> tuple[None, None]:
-    """Replaces an operator under torch.func.vmap and records nothing; the attention's
-    operator warns."""
+    """Replaces an operator under torch.func.vmap and records nothing; the attention
+    operator issues the warning."""
     return None, None
 
 
@@ -311,8 +312,8 @@ _lock = threading.RLock()
 
 
 def _hook_torch() -> None:
-    """Hooks all optimizers and clip_grad_norm_, once for all watches. clip_grad_norm_
-    is hooked through the private function that it calls with the norm."""
+    """Hooks all optimizers and clip_grad_norm_, once for all watches. The hook of
+    clip_grad_norm_ is on the private function to which it passes the norm."""
     clip = clip_grad._clip_grads_with_norm_
 
     @functools.wraps(clip)
@@ -521,7 +522,8 @@ class Steps:
 
 @dataclasses.dataclass
 class Found:
-    """The measurements of a step; tensors may still be on their way to the host."""
+    """The measurements of a step; the copy of the tensors to the host may still be
+    running."""
 
     modules: dict[int, Tensor]
     gradients: list[_Norms]
@@ -592,8 +594,8 @@ class Health:
         self, recording: Recording, phase: str, step: int, found: Found, layers: list[Any]
     ) -> dict[str, np.ndarray]:
         """Records the measurements of a step and returns them as arrays (L) by series
-        name. layers: the place of each layer's attention module, in the layer order of
-        _watch."""
+        name. layers: for each layer in the file, the place of its attention module (see
+        _watch)."""
         if self._layers is None:
             self._layers = _layers_of(self._blocks, self._places, layers)
         series: dict[tuple[str, str], np.ndarray] = {}

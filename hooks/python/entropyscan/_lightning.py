@@ -22,9 +22,10 @@ class LightningCallback(Callback):
         Trainer(..., callbacks=[es.LightningCallback("run.db", every=50)])
 
     Steps are those of the optimizer (trainer.global_step). The loss is the value that
-    training_step returns, averaged over accumulated batches. Validation runs are
-    recorded as separate series, with the logged metric `validation_loss`, if there is
-    one. A file run.db.stop next to the run file stops the training."""
+    training_step returns, averaged over accumulated batches. Validation is recorded as
+    separate series, together with the metric that is logged under the name
+    `validation_loss`, if any. A file run.db.stop next to the run file stops the
+    training."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class LightningCallback(Callback):
 
     @property
     def watch(self) -> Watch | None:
-        """The Watch that records; None before the training."""
+        """The Watch object that records the run; None before the training."""
         return self._watch
 
     @harmless

@@ -1,6 +1,5 @@
-"""Provides what a watch reports in addition to its file: the latest values for
-rec.last() and the user's tracker, the number of standing flags, and one line at the
-end."""
+"""Provides the reports of a watch other than its file: the latest values for rec.last()
+and the user's tracker, the number of active flags, and one line at the end."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ import numpy as np
 
 from . import _library
 
-# The summaries of a layer and of the model in rec.last(), by name: the series, and the
-# function that reduces it over the heads.
+# For each summary in rec.last(), of a layer or of the model: the series and the
+# function that reduces the series over the heads.
 _LAYER = {"entropy_mean": ("entropy", np.mean), "max_logit": ("max_logit", np.max)}
 _MODEL = {
     **_LAYER,
@@ -50,8 +49,8 @@ class Latest:
         return None if found is None else found.copy()
 
     def flat(self, heads: bool = False) -> dict[str, Any]:
-        """Returns the values by tracker names such as attn/L3/max_logit. Missing
-        values have no key."""
+        """Returns a dict of the values under names for trackers, such as
+        attn/L3/max_logit. Missing values have no key."""
         if self.step is None:
             return {}
         out: dict[str, Any] = {"attn/step": self.step}
@@ -103,7 +102,7 @@ class Tracker:
             self._call(values, step=values["attn/step"])
             return
         # W&B drops values whose step is below its own step count. With a separate step
-        # metric no value is dropped, whenever the user logs.
+        # metric no value is dropped, however often the user calls wandb.log.
         if not self._is_defined:
             owner.define_metric("attn/*", step_metric="attn/step")
             self._is_defined = True
@@ -119,7 +118,7 @@ def _command(path: str, uuid: str) -> list[str] | None:
 
 
 def _flags(output: str) -> list[dict[str, Any]]:
-    """Returns the standing flags that `entropy-scan --json` has printed for one run."""
+    """Returns the active flags of one run from the output of `entropy-scan --json`."""
     return [flag for flag in json.loads(output)["runs"][0]["flags"] if flag["stands"]]
 
 
@@ -129,7 +128,7 @@ def _is_grave(flag: dict[str, Any]) -> bool:
 
 
 class Standing:
-    """Counts the standing flags of severity warning or above in a growing file.
+    """Counts the active flags of severity warning or above in a growing file.
     entropy-scan reads the file in the background and runs for at most a twentieth of
     the time."""
 
@@ -143,8 +142,8 @@ class Standing:
         self._count: int | None = None
 
     def count(self) -> int | None:
-        """Returns the latest count, or None before the first one. Starts entropy-scan
-        again when the next count is due, without waiting for it."""
+        """Returns the latest number of flags, or None before the first count. If the
+        next count is due, starts entropy-scan in the background."""
         now = time.monotonic()
         if self._process is not None and self._process.poll() is not None:
             self._next = now + max(self.LEAST_SECONDS, 20 * (now - self._began))
@@ -179,8 +178,8 @@ _MOST_SECONDS = 10.0
 
 
 def verdict(path: str, uuid: str) -> str | None:
-    """Returns a summary of the standing flags, "ok" without flags, or None if they
-    cannot be read."""
+    """Returns a summary of the active flags, "ok" if there are none, or None if the
+    flags cannot be read."""
     command = _command(path, uuid)
     try:
         done = subprocess.run(command or [], capture_output=True, timeout=_MOST_SECONDS)
@@ -196,8 +195,8 @@ def verdict(path: str, uuid: str) -> str | None:
 
 
 def say(path: str, *parts: str | None) -> None:
-    """Prints one line on standard error about the run, with a command that shows the
-    run."""
+    """Prints one line about the run on standard error, which ends with a command for
+    displaying the run."""
     near = os.path.relpath(path)
     name = path if near.startswith("..") else near
     known = ", ".join(part for part in parts if part)

@@ -74,8 +74,8 @@ def _first(what: Attention) -> Attention:
 
 
 def _add(out: Tensor, values: Tensor, lines: Tensor, columns: Tensor) -> None:
-    """Adds values (B,H,R,S) to out (H,C,C). lines (R) and columns (S) are the cell
-    indices of the rows and of the keys."""
+    """Adds values (B,H,R,S) to the cells of out (H,C,C). lines (R) and columns (S): the
+    cell index of each row and of each key."""
     h, r, n = out.shape[0], lines.numel(), out.shape[2]
     across = out.new_zeros(h, r, n)
     across.index_add_(2, columns, values.sum(0, dtype=out.dtype))

@@ -1,12 +1,12 @@
-"""Defines the custom operators that measure attention. Compiled graphs keep them, and
-they check at run time whether the step is recorded.
+"""Defines the custom operators that measure attention. Compiled graphs contain these
+operators, which check at run time whether the step is recorded.
 
 Each attention module gets a number, its slot, stored in a CPU tensor with one element,
 which is not a buffer. Compiled graphs take this tensor as an input, so that layers can
 share a graph without recompiling. The operators get the slot together with queries and
-keys and have no outputs; the compiler keeps them because they are declared to have an
-ordered effect. A failure in an operator is reported to the watch and never raises in
-the training."""
+keys and have no outputs; the compiler keeps the operators because they are declared to
+have an ordered effect. A failure in an operator is reported to the watch and never
+raises in the training."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ else:
 # Names of the attributes that a watch sets on modules.
 _SLOT = "_entropyscan_slot"
 _STATE = "__getstate__"
-# Attributes of a module: true if the penalty needs the entropies of its rows; these
-# entropies.
+# Two attributes of a module. The first is true if the penalty needs the entropies of
+# the module's rows; the second contains these entropies.
 _IS_PENALIZED = "_entropyscan_is_penalized"
 _ROWS = "_entropyscan_rows"
 # Attribute of a module: true if its name shows that its keys come from another
@@ -57,9 +57,9 @@ def _is_exporting() -> bool:
 
 @dataclasses.dataclass
 class Seen:
-    """Measurements of a forward pass by the module's place. Measurements made on a CUDA
-    device are copied to pinned memory in the background; an event marks the end of the
-    copy."""
+    """The measurements of a forward pass, by the place of the module. Measurements made
+    on a CUDA device are copied to pinned memory in the background; an event marks the
+    end of the copy."""
 
     heads: dict[int, Tensor] = dataclasses.field(default_factory=dict)
     maps: dict[int, Tensor] = dataclasses.field(default_factory=dict)
@@ -77,9 +77,10 @@ class Seen:
 
 class Tap:
     """Collects the measurements of one watched model, by phase. `enabled` is true if
-    this step is recorded. Only the first result of a module in a step counts, so that
-    later micro-batches and the second forward pass of gradient checkpointing change
-    nothing. A pass with gradients replaces a pass without gradients (see phase_of)."""
+    this step is recorded. Only the first result of a module in a step is kept; the
+    results of later micro-batches and of the second forward pass of gradient
+    checkpointing are ignored. A pass with gradients replaces a pass without gradients
+    (see phase_of)."""
 
     def __init__(self, on_error: Callable[[BaseException], None]) -> None:
         self.enabled = False
@@ -201,7 +202,7 @@ def phase_of(is_in_training: bool) -> str:
     """Returns the phase of a forward pass. "train": the pass has gradients. "sampled":
     the module is in training mode, but without gradients, as for a policy that samples,
     a reference model, or the first pass of a reentrant checkpoint; this pass is used
-    only if the step has no pass with gradients. "eval": the pass is neither."""
+    only if the step has no pass with gradients. "eval": all other passes."""
     if torch.is_grad_enabled():
         return "train"
     return "sampled" if is_in_training else "eval"
@@ -235,8 +236,8 @@ def open_slot(slot: Tensor, phase: str) -> Slot | None:
 
 
 def seen_so_far(tap: Tap, phase: str) -> list[Seen]:
-    """Returns the measurements of this step that a pass of this phase does not need to
-    repeat."""
+    """Returns the measurements that earlier passes of this step have made and that a
+    pass of this phase need not repeat."""
     phases = ("sampled", "train") if phase == "sampled" else (phase,)
     return [tap.seen[one] for one in phases]
 
@@ -260,8 +261,8 @@ def _fail(slot: Slot, phase: str, error: Exception) -> None:
 
 def _has_rows(slot: Slot, phase: str, *tensors: Tensor) -> bool:
     """Returns true if there are rows to measure. A batch without samples or tokens has
-    no rows and counts neither as a sample nor as a gap. While the user captures a CUDA
-    graph nothing is computed yet, and replays do not run this operator; therefore the
+    no rows and is ignored. While the user captures a CUDA graph, values are not
+    computed yet, and replays of the graph do not run this operator; therefore the
     capture is reported as a failure."""
     if not all(tensor.numel() for tensor in tensors):
         slot.tap.seen[phase].is_empty = True
@@ -297,7 +298,7 @@ def _keep(
         found = maps(query, key, whole, tap.map_size)
         if found is not None:
             seen.maps.setdefault(slot.place, to_host(found))
-    # If several threads measure the same module, the first result counts.
+    # If several threads measure the same module, keep the first result.
     seen.heads.setdefault(slot.place, heads)
     if seen.shape is None:
         seen.is_found = is_found
@@ -402,9 +403,9 @@ def _observe(
 def _starts(positions: Tensor) -> Tensor | None:
     """Returns the start index of each sequence that is packed in one row. By the rule
     of transformers a sequence starts where positions (1,T) have their minimum. The
-    result is (T+1) int32; the entries after the last sequence are T, which stands for
-    empty sequences, because the host does not know the number of sequences. Returns
-    None for other shapes of positions."""
+    result is (T+1) int32; the entries after the last sequence are T and describe empty
+    sequences, because the host does not know the number of sequences. Returns None for
+    other shapes of positions."""
     if positions.dim() != 2 or positions.shape[0] != 1:
         return None
     row, n = positions[0], positions.shape[1]
@@ -573,8 +574,8 @@ def observe_projected(
     is_self: bool,
     phase: str,
 ) -> None:
-    """Measures torch.nn.MultiheadAttention: query (B,T,E) and key (B,S,K) before
-    their projections; bool masks are true for hidden keys."""
+    """Measures a torch.nn.MultiheadAttention from query (B,T,E) and key (B,S,K) before
+    their projections. Bool masks are true for hidden keys."""
     found = _is_wanted(slot, phase)
     if found is None or not _has_rows(found, phase, query, key):
         return
@@ -642,8 +643,8 @@ def observe_weights(slot: Tensor, weights: Tensor, phase: str) -> None:
 
 
 def _traced(*_: Any) -> None:
-    """The fake implementation of all operators, without outputs. It runs before
-    Inductor compiles a graph, and therefore also adds the operators' names to the list
+    """The fake implementation of all operators; has no outputs. Because this function
+    runs before Inductor compiles a graph, it also adds the operators' names to the list
     at which Inductor cuts CUDA graphs, because not all versions see the tag of an
     operator with effects."""
     config = sys.modules.get("torch._inductor.config")
@@ -653,8 +654,8 @@ def _traced(*_: Any) -> None:
 
 
 def _under_vmap(info: Any, dims: Any, slot: Tensor, *others: Any) -> tuple[None, None]:
-    """The vmap rule of the operators. It reports that the attention is not measured;
-    without a rule an operator would raise."""
+    """The vmap rule of the operators. Reports that the attention is not measured;
+    without this rule an operator would raise."""
     reason = "attention under torch.func.vmap: this attention is not measured"
     refuse(slot, reason, others[-1])  # the phase is each operator's last argument
     return None, None

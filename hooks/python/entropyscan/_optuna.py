@@ -13,7 +13,7 @@ from ._recording import warn
 
 
 class OptunaPruning:
-    """Prunes a trial once its run has a standing flag.
+    """Prunes a trial once its run has an active flag.
 
         with es.watch(model, f"trial{trial.number}.db") as rec:
             prune = es.OptunaPruning(trial, rec, every=50)

@@ -181,8 +181,8 @@ def _connect(path: str) -> sqlite3.Connection:
 
 
 def _completed(config: str | None) -> str | None:
-    """Adds to a configuration the members of $ENTROPY_RUN_CONFIG (JSON) that it
-    lacks."""
+    """Adds the members of $ENTROPY_RUN_CONFIG (JSON) to a configuration; existing
+    members are not replaced."""
     try:
         own = json.loads(config or "{}")
         given = json.loads(os.environ.get("ENTROPY_RUN_CONFIG", "{}"))
@@ -546,8 +546,8 @@ class Session:
         return True
 
     def _complain(self, message: str) -> None:
-        """Keeps and prints the first error; later errors are usually consequences of
-        the first."""
+        """Stores and prints the first error; later errors are ignored, because they are
+        usually consequences of the first."""
         if not self._trouble:
             self._trouble = message
             print(f"entropyscan: {message}", file=sys.stderr)

@@ -23,8 +23,8 @@ def _folders(trial: Any) -> list[str]:
 
 
 class RayTunePruning(tune.Callback, tune.Stopper):
-    """Stops a trial once its run has an active flag. Pass it both as a callback,
-    which finds the trial's files, and as a stopper.
+    """Stops a trial once its run has an active flag. Pass the same object both as a
+    callback, which finds the trial's files, and as a stopper.
 
         prune = es.RayTunePruning("run.db")
         tune.Tuner(train, run_config=tune.RunConfig(callbacks=[prune], stop=prune))

@@ -1,4 +1,4 @@
-"""es.open: reads a run file into numpy arrays and figures."""
+"""Defines es.open, which opens a run file to read arrays and draw figures."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Flag(dict[str, Any]):
 
 
 class Run:
-    """One run of a file."""
+    """A run in a run file."""
 
     def __init__(self, path: str | os.PathLike[str], run: int | None = None) -> None:
         self.path = os.fspath(path)
@@ -91,8 +91,8 @@ class Run:
 
     @property
     def info(self) -> dict[str, Any]:
-        """name, arch, n_layer, n_head, ctx, status, last_step, ...; values that were
-        not recorded are None."""
+        """A dict with name, arch, n_layer, n_head, ctx, status, last_step, ...; values
+        that were not recorded are None."""
         return self._reader.run(self._index)
 
     @property
@@ -245,7 +245,7 @@ def _scan(path: str, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 class Figure:
-    """A figure of a run. Notebooks display it."""
+    """A figure of a run, which notebooks display."""
 
     def __init__(self, data: bytes, format: str) -> None:
         self.data, self.format = data, format

@@ -1,6 +1,6 @@
-"""Records a run without ever harming the training: no call raises; failures are
-counted, and the first one is reported by a warning. The C library sends the values to a
-separate process, entropy-recorder."""
+"""Records a run without ever disturbing the training: no call raises. Lost samples are
+counted, and the first failure is reported by a warning. The C library sends the values
+to a separate process, entropy-recorder."""
 
 from __future__ import annotations
 
@@ -162,22 +162,23 @@ class Recording:
         self.fail(f"{self.path}: not recording: {message}")
 
     def configure(self, key: str, value: Any) -> None:
-        """Adds a key to the configuration that open() writes, unless the key exists."""
+        """Adds a key to the configuration that open() writes, unless the configuration
+        already has the key."""
         config = self._run.get("config") or {}
         self._run["config"] = {key: value, **config}
 
     # --- opening ----------------------------------------------------------------
 
     def know(self, **known: Any) -> None:
-        """Adds values to the description of the run that open() writes, unless it has
-        them already."""
+        """Adds values to the description of the run that open() writes; existing values
+        are not replaced."""
         for name, value in known.items():
             if self._run.get(name) is None:
                 self._run[name] = value
 
     def resume(self, step: int, every: int, is_insisting: bool) -> None:
-        """Prepares open() to continue, at `step`, a run in the file that fits
-        (_resume.find), if there is one. Call it before open()."""
+        """Makes open() continue an earlier run of the file at `step`, if _resume.find()
+        finds one that matches. Call this method before open()."""
         if not self.is_recording:
             return
         try:
@@ -193,7 +194,7 @@ class Recording:
             self._begin_anew(step, why)
 
     def _begin_anew(self, step: int, why: str) -> None:
-        """Reports why a new run begins where the user may expect an earlier run to
+        """Reports why a new run begins although the user may expect an earlier run to
         continue."""
         self.fail(f"{self.path}: a new run begins: {why}")
         self._waiting.insert(0, (step, "not_resumed", "warning", why))

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _library
 
-# Members that must be equal in a run and in the training that continues it.
+# Members that must be equal in a run and in the training that continues the run.
 _SAME = ("name", "arch", "family", "n_layer", "n_head", "d_model", "vocab")
 
 _RUNS = """
@@ -53,7 +53,8 @@ def find(
 def _difference(
     other: dict[str, Any], run: dict[str, Any], first_step: int, every: int
 ) -> str | None:
-    """Returns the reason why `run` cannot continue `other`; None if it can."""
+    """Returns the reason why `run` cannot continue `other`; None if `run` can continue
+    it."""
     if first_step < 1:
         return "first_step= is needed to continue a run"
     for name in _SAME:

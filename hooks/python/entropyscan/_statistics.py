@@ -148,8 +148,8 @@ def _of_all(mask: Tensor | None, t: int, s: int) -> Tensor | None:
 
 
 def understood(what: Attention, t: int, s: int) -> tuple[_Visible, Tensor | None]:
-    """Returns two values: the visible keys, and the tensor that is added to the scores,
-    or None."""
+    """Returns the visible keys and the tensor that is added to the scores; the tensor
+    is None if nothing is added."""
     bias, mask, visible = what.bias, what.mask, _understand(what, t, s)
     added = None
     if isinstance(visible, Tensor):  # the mask adds numbers other than 0 and -inf
@@ -171,8 +171,8 @@ def _hidden(mask: Tensor) -> Tensor:
 
 
 def _understand(what: Attention, t: int, s: int) -> _Visible | Tensor:
-    """Returns the visible keys, or the mask itself if the mask adds values to the
-    scores."""
+    """Converts a mask to the visible keys. Returns the mask unchanged if its values are
+    added to the scores."""
     mask = what.mask
     if mask is None:
         return _Visible(what.causal, what.window)
@@ -229,8 +229,9 @@ def _in_terms(mask: Tensor, what: Attention, i: Tensor, j: Tensor) -> _Visible:
 
 def ceiling(what: Attention, t: int, s: int) -> Tensor:
     """Returns the largest possible mean entropy of a head, in nats: the mean of
-    ln(visible keys) over the rows that count. For a causal head it is ln(T!)/T. NaN
-    if no row sees a key. A scalar on the device of the mask or the starts."""
+    ln(visible keys) over the rows that see a key and are not padding. For a causal head
+    this is ln(T!)/T. The result is a scalar on the device of the mask or the starts;
+    NaN if no row sees a key."""
     if what.query_starts is None:
         counts = _visible_keys(what, t, s)
     else:
@@ -274,8 +275,7 @@ def _ends(what: Attention, i: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _visible_keys(what: Attention, t: int, s: int) -> Tensor:
-    """Returns the number of keys that each row sees, (rows); 0 for rows that do not
-    count."""
+    """Returns the number of keys that each row sees, (rows); 0 for rows of padding."""
     what = settled(what, t, 1, s)
     visible = _understand(what, t, s)
     if isinstance(visible, Tensor):  # an added mask hides no keys
@@ -407,7 +407,7 @@ def _by_blocks(query: Tensor, key: Tensor, what: Attention) -> Tensor:
 
 def sequences(what: Attention) -> Iterator[tuple[slice, slice, Attention]]:
     """Yields the queries, keys and attention of each packed sequence; without packing,
-    yields those of the whole batch."""
+    yields the queries, keys and attention of the whole batch."""
     if what.query_starts is None:
         yield slice(None), slice(None), what
         return
@@ -428,7 +428,7 @@ def sequences(what: Attention) -> Iterator[tuple[slice, slice, Attention]]:
 
 def to_host(tensor: Tensor) -> Tensor:
     """Copies a tensor to the CPU. A copy from a CUDA device goes to pinned memory and
-    is not waited for."""
+    may still be running on return."""
     if tensor.device.type != "cuda":
         return tensor.cpu()
     pinned = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)

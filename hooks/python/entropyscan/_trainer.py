@@ -41,7 +41,7 @@ class TrainerCallback(transformers.TrainerCallback):
 
     @property
     def watch(self) -> Watch | None:
-        """The Watch that records; None before the training."""
+        """The Watch object that records the run; None before the training."""
         return self._watch
 
     def on_train_begin(
@@ -64,8 +64,9 @@ class TrainerCallback(transformers.TrainerCallback):
         if model.training and isinstance(loss, Tensor) and loss.numel() == 1:
             # Copy the loss, because the Trainer may scale it in place.
             self._losses.append(loss.detach().clone())
-            # With this argument each loss is already divided by the number of items
-            # of all micro-batches, so their sum is the loss.
+            # If num_items_in_batch is given, each loss is already divided by the number
+            # of items in all micro-batches, so the sum of the losses is the step's
+            # loss.
             self._is_sum = options.get("num_items_in_batch") is not None
 
     def on_step_end(self, args: Any, state: Any, control: Any, **options: Any) -> None:
@@ -78,7 +79,8 @@ class TrainerCallback(transformers.TrainerCallback):
             if not self._is_sum:
                 loss = loss / len(losses)
             elif getattr(args, "average_tokens_across_devices", False):
-                # Each loss is also divided by the number of items of all ranks.
+                # Each loss is divided by the number of items on all ranks, so multiply
+                # by the number of ranks.
                 model = options.get("model")
                 tp_size = getattr(model, "_tp_size", None) or 1
                 loss = loss * (args.world_size // tp_size)
@@ -127,8 +129,8 @@ class TrainerCallback(transformers.TrainerCallback):
 
 
 def _reporting(train: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps Trainer.train to inform our callbacks when it raises, because the Trainer
-    has no event for exceptions."""
+    """Wraps Trainer.train to inform our callbacks when train() raises, because the
+    Trainer has no event for exceptions."""
 
     @functools.wraps(train)
     def reporting(self: transformers.Trainer, *args: Any, **options: Any) -> Any:

@@ -83,8 +83,8 @@ def _passes(width: int, number: torch.dtype) -> list[dict[str, Any]]:
 
 
 def _described(query: Tensor, key: Tensor, call: Call) -> tuple[tuple, dict[str, Any]]:
-    """Returns the kernels' arguments from key_mask to lowest, and the kernels'
-    flags."""
+    """Returns the arguments `key_mask` to `lowest` of the kernels, and the flags of the
+    kernels."""
     b, h, t, d = query.shape
     kv, s = key.shape[1], key.shape[2]
     is_packed = call.query_starts is not None

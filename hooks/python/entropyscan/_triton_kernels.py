@@ -81,7 +81,8 @@ def _capped(s, inner, cap, EXACT: tl.constexpr):
     size = tl.abs(x)
     if EXACT:
         e = tl.exp(-2 * size)
-        # If the cap is much larger than the scores, size is small: use a power series.
+        # Use a power series for a small `size`, which occurs if the cap is much larger
+        # than the scores.
         square = size * size
         near = size - size * square * (1.0 / 3 - square * (2.0 / 15))
         value = tl.where(size < 1e-3, near, (1 - e) / (1 + e))
@@ -105,7 +106,8 @@ def _row_scale(scale, temperature, head, rows, T, HAS_TEMPERATURE: tl.constexpr)
     if HAS_TEMPERATURE:
         t = tl.load(temperature + head.to(tl.int64) * T + rows, rows < T, 1.0)
         out = scale / tl.where(t < 1e-4, 1e-4, t)
-        # Keep the factor above 0, which an infinite t would make it.
+        # An infinite temperature t makes the factor 0; raise it to the smallest normal
+        # number.
         out = tl.where(out < 1.1754943508222875e-38, 1.1754943508222875e-38, out)
     return out
 
@@ -142,8 +144,8 @@ def _extents(
     out, k, key_mask, k_batch, k_head, k_row, KV, S, D,
     WIDTH: tl.constexpr, N_KEYS: tl.constexpr, HAS_KEY_MASK: tl.constexpr,
 ):  # fmt: skip
-    """Writes out (B KV,CHUNKS,2). For the keys of each chunk it contains the largest
-    squared norm of a key and the largest squared element."""
+    """Writes out (B KV,CHUNKS,2): for the keys of each chunk, the largest squared norm
+    of a key and the largest squared element."""
     pid = tl.program_id(0)
     chunk = pid % CHUNKS
     head = pid // CHUNKS
@@ -334,8 +336,8 @@ def _rows(
     is_number = tl.sum(wide * 0, 1) == 0
     x = x.to(PRODUCTS)
     of_row = _row_scale(scale, temperature, h, rows, T, HAS_TEMPERATURE).to(NUMBER)
-    # Factor by which the scores must still be multiplied after their maximum has been
-    # taken.
+    # The scores that _shown() returns still lack this factor; it is applied after the
+    # maximum of each row is known.
     outer = of_row
     if SOFTCAP or DENSE == 2:
         outer = tl.full([N_ROWS], 1, NUMBER)
@@ -350,8 +352,8 @@ def _rows(
     if HAS_KEY_MASK or DENSE:
         n_seen = tl.zeros_like(end)
     ALL_BORDER: tl.constexpr = EXACT or (HAS_KEY_MASK or DENSE > 0)
-    # Tiles from `inner` to `outmost` are visible to all rows of the block that see any
-    # key; the tiles before and after them are the border and need masks.
+    # The keys in the tiles from `inner` to `outmost` are visible to all rows of the
+    # block that see any key. The tiles before and after these tiles need masks.
     wanted = end > begin
     start = tl.min(tl.where(wanted, begin, S), 0) // N_KEYS * N_KEYS
     stop = tl.max(end, 0)

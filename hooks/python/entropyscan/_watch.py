@@ -1,4 +1,4 @@
-"""es.watch: records the attention of a PyTorch model while it trains."""
+"""Defines es.watch, which records the attention of a PyTorch model while it trains."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Watch:
                 dropped_tokens. "all": also layer_grad_norm and update_ratio, for which
                 the layers' weights are copied during the optimizer's step
 
-    Use it as a context, or call close().
+    Use the watch as a context manager, or call close().
 
     An invalid argument raises TypeError or ValueError here, before the training.
     During the training only penalty(), and last() and figure() with a wrong argument,
@@ -180,14 +180,14 @@ class Watch:
         self._n_heads = 0
         self._has_looked = False  # the training has read should_stop
         self._is_stopping = False  # should_stop has returned true
-        # Values that are not written yet, for example because they are on a device:
-        # (phase, step, name, value).
+        # Values that are not written yet, for example because they are still on a
+        # device, as tuples (phase, step, name, value).
         self._waiting: list[tuple[str, int, str, Any]] = []
         self._ready: list[torch.cuda.Event] = []  # values have arrived on the host
         self._hook: Hook | None = None
         self._health: Health | None = None
-        # Each (phase, step) that has no rows, or whose attention was reported as not
-        # measured.
+        # Pairs (phase, step) for which a missing sample is no new failure, because the
+        # step has no rows or the failure is already reported.
         self._explained: set[tuple[str, int]] = set()
         self._is_closed = self._is_replaced = False
         self._latest, self._n_samples = Latest(), 0
@@ -288,7 +288,7 @@ class Watch:
         Without `name`, returns a dict of numbers for a tracker: attn/L3/entropy_mean
         and attn/L3/max_logit of each layer; attn/entropy_mean, attn/entropy_min (of the
         lowest head), attn/max_logit and attn/nonfinite_rows of the model; attn/step;
-        and attn/flags, the number of standing flags of severity warning or above.
+        and attn/flags, the number of active flags of severity warning or above.
         entropy-scan counts the flags in the background, so attn/flags may be absent at
         first and some seconds old later. heads=True adds attn/L3/H7/entropy and all
         other series of heads. The dict is empty before the first recorded step; missing
@@ -331,10 +331,10 @@ class Watch:
             loss = model(**batch).loss
             (loss + 1e-5 * rec.penalty()).backward()
 
-        Call penalty() once after each forward pass, with gradient accumulation after
-        each micro-batch. Its gradients reach queries, keys and thresholds. Raises
-        RuntimeError if a layer was not measured, because the loss would otherwise
-        silently lack a part."""
+        Call penalty() once after each forward pass; with gradient accumulation, call it
+        after each micro-batch. The penalty has gradients for queries, keys and
+        thresholds. Raises RuntimeError if a layer was not measured, because the loss
+        would otherwise silently lack a part."""
         reg = self._regularize
         if reg is None:
             raise RuntimeError("penalty() needs thresholds: call es.watch with regularize=")
@@ -451,8 +451,8 @@ class Watch:
                 value = _copied(value)
             self._waiting.append((phase, step, name, value))
         if any(_is_pinned(value) for *_, value in self._waiting):
-            # The copy from the device may still be running: read the values at the next
-            # step.
+            # Read the values at the next step, because their copy from the device may
+            # still be running.
             for device in self._devices or [None]:
                 with torch.cuda.device(device):
                     self._ready.append(torch.cuda.Event())
@@ -474,8 +474,8 @@ class Watch:
             elif not self._ranks.has_file:
                 continue
             elif self._layers is None and len(self._waiting) < MOST_WAITING:
-                # The file is not open yet, because the numbers of layers and heads are
-                # not known.
+                # Keep the value, because the file cannot be opened before the numbers
+                # of layers and heads are known.
                 self._waiting.append((phase, step, name, value))
             else:
                 self._push_number(phase, step, name, value)
