@@ -88,7 +88,7 @@ def with_depth(pairs):
 
 
 def of_flags(run):
-    """Returns the measures that tell when and in which layer a run broke, according to
+    """Returns the step and the layer in which a run broke, as measures, according to
     its first critical flag (collapse or NaN)."""
     steps, middle = run["config"]["steps"], (run["n_layer"] - 1) / 2
     nan = [f for f in run["flags"] if f["kind"] == "nan"]

@@ -23,15 +23,15 @@ TEST(an_alert_has_an_id_a_line_and_json)
     AUTO_FREE char *id = es_alert_id(&alert);
     AUTO_FREE char *line = es_alert_line(&alert, ES_FLAG_COLLAPSE, NULL);
     assert_string_equal(id, UUID "/alert:collapse@130:critical");
-    assert_string_equal(line,
-                        "/a\\x1b[2J.db (a\"b\\n): collapse L9-11,14 since step "
-                        "130 (critical): 0.75, threshold 0.5");
+    assert_string_equal(
+        line, "/a\\x1b[2J.db (a\"b\\x0a): collapse L9-11,14 since step "
+              "130 (critical): 0.75, threshold 0.5");
     alert.id = id;
     alert.text = line;
     AUTO_FREE char *json = es_alert_json(&alert);
     assert_string_equal(
         json,
-        "{\"text\":\"/a\\\\x1b[2J.db (a\\\"b\\\\n): collapse L9-11,14 since "
+        "{\"text\":\"/a\\\\x1b[2J.db (a\\\"b\\\\x0a): collapse L9-11,14 since "
         "step 130 (critical): 0.75, threshold 0.5\","
         "\"path\":\"/a\\u001b[2J.db\",\"id\":\"" UUID
         "/alert:collapse@130:critical\",\"run\":\"" UUID "\","

@@ -281,7 +281,8 @@ TEST(files_of_other_programs_are_refused)
     es_assert_ok(es_safetensors_write(es_scratch_file, NULL, 0, NULL, 0));
     expect_refusal(ES_EFORMAT, "not a checkpoint of entropy-train");
     es_assert_ok(es_safetensors_write(es_scratch_file, NULL, 0, &newer, 1));
-    expect_refusal(ES_EVERSION, "version 2 is newer");
+    expect_refusal(ES_EVERSION,
+                   "version 2: this program reads versions up to 1");
     es_assert_ok(es_safetensors_write(es_scratch_file, NULL, 0, &odd, 1));
     expect_refusal(ES_EFORMAT, "damaged");
 }

@@ -186,7 +186,7 @@ TEST(malformed_headers_are_refused)
         {"{'descr': '>f4', 'fortran_order': False, 'shape': (2, 3)}", ">f4"},
         {"{'descr': '<f2', 'fortran_order': False, 'shape': (2, 3)}", "<f2"},
         {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,)}",
-         "not a plain number"},
+         "is not a number type"},
         {"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3)}",
          "ascontiguousarray"},
     };

@@ -315,7 +315,7 @@ TEST(malformed_headers_are_refused)
     refuse("{\"a\xff\":{}}", "malformed header");
     /* Brackets within names must be ignored, even if the names contain escaped
      * quotes and backslashes. */
-    refuse("{\"[[[[\\\"[\":1}", "its description is not an object");
+    refuse("{\"[[[[\\\"[\":1}", "its description is not a JSON object");
 }
 
 TEST(wrong_shapes_are_refused)
@@ -366,7 +366,7 @@ TEST(holes_and_overlaps_are_refused)
            "tensor b: overlaps");
     refuse("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
            "\"b\":{\"dtype\":\"U8\",\"shape\":[6],\"data_offsets\":[6,12]}}",
-           "tensor b: the bytes before it");
+           "tensor b: the bytes before this tensor");
     refuse("{\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}",
            "8 unexpected bytes");
     refuse("{\"a\":{\"dtype\":\"U8\",\"shape\":[12],\"data_offsets\":[0,12]},"

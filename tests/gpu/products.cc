@@ -212,8 +212,9 @@ static void test_plans(void)
     right = right && !es_device_gemm(&device, &p);
     p.bias = NULL;
     p.ldd = N + 4;
-    report(right && !es_device_gemm(&device, &p) && library.n_queries == 4,
-           "cuBLASLt is not asked to fuse products of unsuitable layout");
+    report(
+        right && !es_device_gemm(&device, &p) && library.n_queries == 4,
+        "cuBLASLt receives no request to fuse products of unsuitable layout");
     es_gemm_plans_free(device.plans);
 }
 

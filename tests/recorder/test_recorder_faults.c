@@ -206,8 +206,8 @@ TEST(children_of_a_dead_trainer_do_not_delay_the_end)
         raise(SIGKILL);
     }
     close(hold[0]);
-    /* Of the three processes the trainer's child ends last, because it waits
-     * for this test. */
+    /* The trainer's child is the last of the three processes to end, because it
+     * waits for this test. */
     int ended = 0;
     pid_t recorder = 0;
     while (ended < 2) {

@@ -76,7 +76,7 @@ for fault in half mask op; do
 done
 
 exits 'more heads than the model has are refused' 3 \
-    '^kq_soft_max-0: not recorded: it has more heads' llama heads
+    '^kq_soft_max-0: not recorded: the tensor has more heads' llama heads
 exits 'flash attention, which stores no weights, is reported' 3 'is flash attention on' llama flash
 exits 'a decoder that fails ends the program' 3 '^model.gguf: llama_decode failed$' llama decode
 output 'earlier samples are in the file' '"status":"failed".*"step":0' \

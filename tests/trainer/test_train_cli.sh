@@ -75,8 +75,6 @@ exits '--dry-run runs the checks of training' 2 'ScFuFFNi3' \
 exits '--dry-run checks the data' 3 'none.tok' "$train" --dry-run --data "$dir/none.tok"
 output 'bench prints tokens/s and the share of recording' 'tokens/s: [0-9]+' \
     "$train" bench "${small[@]:0:10}" --threads 1 --pairs 5
-output 'bench prints the parts of the time of a step' '^attention +[0-9.]+ ms +[0-9.]+ %$' \
-    "$train" bench "${small[@]:0:10}" --threads 1 --pairs 5
 left_nothing() {
     mkdir "$dir/tmp" && TMPDIR=$dir/tmp "$train" bench --n-layer 1 --n-head 1 \
         --d-model 4 --ctx 5 --batch 1 --pairs 5 >"$dir/bench" && rmdir "$dir/tmp" &&

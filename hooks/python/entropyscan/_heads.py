@@ -2,7 +2,7 @@
 accepts (...,T,D) and broadcasts the leading dimensions; we need (B,H,T,D). Tensors with
 four dimensions have this shape. With three dimensions, the caller has folded samples
 and heads into the first, omitted the batch, or has a single head; the number of heads
-that the calling module declares tells these cases apart.
+that the calling module declares distinguishes these cases.
 
 Letters: B batch, H heads of queries, T queries, S keys, D width of a head."""
 

@@ -29,7 +29,7 @@ typedef struct shape {
     es_gemm_type type;
     es_gemm_epilogue epilogue;
     unsigned char wide, a_transposed, b_transposed, adds, in_place;
-    unsigned char requested; /* 1 if cuBLASLt is asked to fuse the bias or
+    unsigned char requested; /* 1 if cuBLASLt has to fuse the bias or
                               * epilogue */
     unsigned align_a, align_b, align_c, align_d, align_bias, align_aux;
 } shape;
@@ -198,7 +198,7 @@ static unsigned alignment_of(const void *memory)
     return (unsigned)(address & (~address + 1));
 }
 
-/* Returns true if cuBLASLt is asked to fuse the product with its bias and
+/* Returns true if cuBLASLt has to fuse the product with its bias and
  * epilogue. An activation is fused only on compute capability 9.x, where
  * cuBLASLt has a single kernel for product and activation. On 8.x and 12.x,
  * users report that fused kernels are slower than a product followed by a
