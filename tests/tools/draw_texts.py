@@ -30,10 +30,10 @@ def files():
 
 
 def is_text(words):
-    """Returns true for a sentence or phrase, false for a line of dashes or a
-    section's title."""
-    return len(re.findall(r"[A-Za-z]{2,}", words)) >= WORDS_LEAST and \
-        not re.match(r"\W*-{3}", words)
+    """Returns true for a sentence or phrase, false for a line of dashes, a section's
+    title, a picture, a path or a piece of JSON."""
+    return len(re.findall(r"(?<!\S)\W?[A-Za-z]{2,}\W?(?!\S)", words)) >= WORDS_LEAST and \
+        not re.match(r"\W*-{3}|!\[", words)
 
 
 def code_of(text, start, end):
@@ -98,7 +98,9 @@ def from_script(path, text):
 
 def from_markdown(path, text):
     text = re.sub(r"(?s)```.*?```", lambda m: re.sub(r"[^\n]", "", m[0]), text)
-    for match in re.finditer(r"(?m)(?:^(?! {4}|\||#)\S.*\n?)+", text):
+    # A paragraph or an item of a list, with its indented lines.
+    for match in re.finditer(r"(?m)^(?! {4}|\||#)\S.*\n?"
+                             r"(?:^(?! {4}|\||#|- |\d+\. ) {0,3}\S.*\n?)*", text):
         if is_text(match[0]):
             yield "paragraph", path, line_of(text, match.start()), match[0], ""
 
