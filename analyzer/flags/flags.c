@@ -1,4 +1,5 @@
-/* Names severities, the series that flags use, and the verdicts on flags. */
+/* Returns the names of severities and of the series that flags are judged by,
+ * and the words of a verdict, such as "mild", for a flag and a severity. */
 #include "analyzer/flags/flags.h"
 
 #include <string.h>

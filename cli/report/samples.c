@@ -119,8 +119,9 @@ done:
 /* The results of one pass over the samples of a series. */
 typedef struct passing {
     es_thin *thin;
-    es_trace *trace; /* curves of the means; NULL if no curves are needed */
-    float *means;    /* (n_rows) means of the current sample */
+    es_trace
+        *trace;   /* curves of the rows' means; NULL if no curves are needed */
+    float *means; /* (n_rows) means of the current sample */
 } passing;
 
 /* Prepares the pass: three quarters of the series' share are for samples, a

@@ -49,9 +49,10 @@
 typedef struct es_json {
     es_json_writer writer;
     bool ended;          /* true once the array "runs" is closed */
-    bool advice_by_name; /* if true, "advice" is the name of the advice, such as
-                            "collapse", and the caller writes the advice of each
-                            kind (es_json_advice) */
+    bool advice_by_name; /* if true, the member "advice" of a flag has only a
+                            name, such as "collapse", and the caller writes the
+                            text for each name once (es_json_advice); if false,
+                            the member has the text */
 } es_json;
 
 /** Begins the document. `observed` is the upper edge m of the bands that all

@@ -30,7 +30,7 @@ typedef struct es_overview_word {
 typedef struct es_overview_row {
     /* (n_columns) text for each column; NULL: a dash. */
     const char *const *texts;
-    /* Value of the run; NaN is drawn as a mark, missing as a dash. */
+    /* Value of the run. A NaN is drawn as a mark, es_missing() as a dash. */
     float value;
     /* Range of the value over seeds; no range if low >= high. */
     double low, high;

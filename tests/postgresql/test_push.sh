@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests entropy-scan push with a private PostgreSQL server: the database has
-# the contents of the files, bit by bit, also after a run was resumed from an
+# the contents of the files, bit for bit, even after a run was resumed from an
 # earlier step or a file was damaged.
 . tests/support/tap.sh
 . tests/support/postgres.sh

@@ -38,8 +38,8 @@ TEST(size_is_checked)
     es_picture_free(NULL);
 }
 
-/* Calls every append function several times, each time with the value `bad` for
- * one number. */
+/* Calls every append function several times, each time with `bad` for another
+ * numeric argument. */
 static void append_bad(es_picture *p, double bad)
 {
     es_picture_rect(p, bad, 1, 1, 1, red);
@@ -402,8 +402,8 @@ TEST(leftward_text_is_measured)
     assert_string_equal(fitted, SHALOM "\u2026");
 }
 
-/* Right-to-left text covers the same pixels as its drawn form, with any
- * alignment. */
+/* Right-to-left text covers the same pixels as the same characters in visual
+ * order, with any alignment. */
 TEST(leftward_text_is_placed)
 {
     for (int align = ES_ALIGN_START; align <= ES_ALIGN_END; align++) {

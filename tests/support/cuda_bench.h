@@ -81,8 +81,8 @@ es_mem *es_bench_put_floats(es_bench *bench, es_bench_role role,
 es_mem *es_bench_put_acts(es_bench *bench, es_bench_role role, float *values,
                           size_t n);
 
-/** Passes weights (n) to the back-end's `keep` (see ops.h), because products
- *  read them. */
+/** Passes weights (n) to the back-end's `keep` (see ops.h), which is required
+ *  before a matrix product may read them. */
 void es_bench_keep(es_bench *bench, const es_mem *weights, size_t n);
 
 /**

@@ -187,8 +187,8 @@ def taps_of(model: nn.Module) -> list[Tap]:
 def slot_of(module: nn.Module) -> Tensor | None:
     """Returns the slot of a watched module; None for other modules, including copies
     and programs that torch.export makes of a watched one."""
-    # Use getattr rather than __dict__, so that torch.compile does not reuse the graph
-    # of a module without a slot for a module with a slot.
+    # Use getattr rather than __dict__. Otherwise torch.compile would compile a graph for
+    # a module that has no slot and reuse this graph for a module that has one.
     slot = getattr(module, _SLOT, None)
     if _is_exporting():
         return None

@@ -463,7 +463,7 @@ ES_DEVICE void dkv_pass(const es_attention_call<A> *call,
 }
 
 /* Writes dk, multiplied by `factor`, and dv. The results pass through shared
- * memory, where they overwrite the block's tiles at k. */
+ * memory, where they overwrite the block's tiles, from the address `k` on. */
 template <class A, int WIDTH, int M>
 ES_DEVICE void write_keys(const es_attention_call<A> *call,
                           const rows_of_dkv<WIDTH, M> *rows, A *k, float factor,

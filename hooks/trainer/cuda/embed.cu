@@ -224,7 +224,8 @@ static __global__ void sum_places_kernel(float *dwpe, const A *dx, int n_batch,
 }
 
 /* Layout of the scratch memory: sorted tiles, the order of the rows, and the
- * carries (sums of later chunks). */
+ * carries. A carry is the sum that a later chunk adds to a token whose rows
+ * began in an earlier chunk. */
 typedef struct sort_layout {
     size_t n_tiles, n_chunks, order_at, carries_at, bytes;
 } sort_layout;
