@@ -32,7 +32,7 @@ void es_options_print_completion(FILE *out, const es_command *command)
             strchr(command->name, ' ') ? es_command_verb(command) : "''");
     for (size_t i = 0; i < command->n_options; i++) {
         const es_option *option = &command->options[i];
-        if (!es_command_takes(command, option))
+        if (!es_command_shows(command, option))
             continue;
         bool has_value = option->argument && option->argument[0] != '[';
         fprintf(out, "%s--%s%s", blank, option->name, has_value ? "=" : "");
@@ -170,7 +170,7 @@ static void print_zsh_branch(FILE *out, const es_command *command)
     const char *verb = es_command_verb(command);
     fprintf(out, "    %s)\n        _arguments -s -S \\\n", *verb ? verb : "''");
     for (size_t i = 0; i < command->n_options; i++)
-        if (es_command_takes(command, &command->options[i]))
+        if (es_command_shows(command, &command->options[i]))
             print_zsh_option(out, &command->options[i]);
     fputs("            '*:file:_files' ;;\n", out);
 }
@@ -252,7 +252,7 @@ static void print_fish(FILE *out, const es_program *program)
     for (size_t i = 0; i < program->n; i++) {
         const es_command *command = program->commands[i];
         for (size_t k = 0; k < command->n_options; k++)
-            if (es_command_takes(command, &command->options[k]))
+            if (es_command_shows(command, &command->options[k]))
                 print_fish_option(out, program, command, &command->options[k]);
     }
 }

@@ -43,7 +43,7 @@ void es_options_print_help(FILE *out, const es_command *command, int width)
         fputc('\n', out);
     for (size_t i = 0; i < command->n_options; i++) {
         const es_option *option = &command->options[i];
-        if (!es_command_takes(command, option))
+        if (!es_command_shows(command, option))
             continue;
         es_option_print_names(names, sizeof names, option);
         es_option_print_sentence(sentence, sizeof sentence, command, option);

@@ -70,7 +70,7 @@ static void print_options(FILE *out, const es_command *command)
     for (size_t i = 0; i < command->n_options; i++) {
         char names[128], sentence[512];
         const es_option *option = &command->options[i];
-        if (!es_command_takes(command, option))
+        if (!es_command_shows(command, option))
             continue;
         es_option_print_names(names, sizeof names, option);
         es_option_print_sentence(sentence, sizeof sentence, command, option);

@@ -211,6 +211,11 @@ bool es_command_takes(const es_command *command, const es_option *option)
     return option->name && (!command->takes || option->tags & command->takes);
 }
 
+bool es_command_shows(const es_command *command, const es_option *option)
+{
+    return es_command_takes(command, option) && !(option->tags & command->old);
+}
+
 static int argument_kind(const es_option *option)
 {
     if (!option->argument)

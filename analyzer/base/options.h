@@ -163,6 +163,8 @@ typedef struct es_command {
                        this command; 0: all rows */
     unsigned hides; /* bit set: help omits the default of rows with one of
                        these tags */
+    unsigned old;   /* bit set: rows with one of these tags are options, but
+                       help, manual page and completions leave them out */
     /**
      * Returns a struct that holds the defaults of rows without `value`, for the
      * help text. NULL: the help omits the defaults of these rows.
@@ -262,6 +264,10 @@ size_t es_word_distance(const char *a, size_t n, const char *b);
  * argument.
  */
 bool es_command_takes(const es_command *command, const es_option *option);
+
+/** Returns true if the row is an option that help, manual page and completions
+ *  show. */
+bool es_command_shows(const es_command *command, const es_option *option);
 
 /**
  * Prints the names of an option in two columns: "-o, --output=FILE" or "

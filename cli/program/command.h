@@ -15,9 +15,10 @@
  * program without a verb.
  */
 #define ES_VERBS(verb)                                                         \
-    verb(scan) verb(summarise) verb(import) verb(export) verb(merge)           \
-        verb(push) verb(sql) verb(report) verb(cost) verb(importance)          \
-            verb(rules) verb(explain) verb(watch) verb(sweep) verb(help)
+    verb(scan) verb(draw) verb(compare) verb(tui) verb(trends) verb(summarise) \
+        verb(import) verb(export) verb(merge) verb(push) verb(sql)             \
+            verb(report) verb(cost) verb(importance) verb(rules) verb(explain) \
+                verb(watch) verb(sweep) verb(help)
 
 #define ES_DECLARE_VERB(verb) extern const es_command es_##verb##_command;
 ES_VERBS(ES_DECLARE_VERB)
@@ -30,32 +31,35 @@ extern const es_program es_scan_program;
  */
 extern const es_topic es_run_file_topic;
 
-/** Tag of the options that both `entropy-scan RUN.db` and `entropy-scan
- *  summarise` have. */
+/** Tags of the options of the verbs that share the table of
+ *  `entropy-scan RUN.db` (cli/scan/scan_options.c). */
 #define ES_SUMMARY_TAG (1u << 30)
+#define ES_DRAW_TAG (1u << 29)
+#define ES_COMPARE_TAG (1u << 28)
+#define ES_TUI_TAG (1u << 27)
+#define ES_TRENDS_TAG (1u << 26)
+#define ES_SCAN_VERB_TAGS                                                      \
+    (ES_SUMMARY_TAG | ES_DRAW_TAG | ES_COMPARE_TAG | ES_TUI_TAG | ES_TRENDS_TAG)
 
 /** Row of the option --help, which is the last row of every table of
  *  options. */
 #define ES_HELP_OPTION                                                         \
     {                                                                          \
         "help", 'h', NULL, "print this and exit", .type = ES_OPTION_END,       \
-                                                  .tags = ES_SUMMARY_TAG       \
+                                                  .tags = ES_SCAN_VERB_TAGS    \
     }
 
 #define ES_SALVAGE_OPTION                                                      \
     {                                                                          \
         "salvage", 0, NULL,                                                    \
-            "do not fail because of damaged samples, which are read as "       \
-            "missing values in any case",                                      \
-            ES_OPT_ALL(es_command_salvage), .tags = ES_SUMMARY_TAG             \
+            "accept damaged samples, which are read as missing",               \
+            ES_OPT_ALL(es_command_salvage), .tags = ES_SCAN_VERB_TAGS          \
     }
 
 #define ES_COLOR_OPTION                                                        \
     {                                                                          \
-        "color", 0, "WHEN",                                                    \
-            "colour the text: always, never, or auto: if the output is a "     \
-            "terminal (auto)",                                                 \
-            ES_OPT_ALL(es_command_color), .tags = ES_SUMMARY_TAG               \
+        "color", 0, "WHEN", "colour the text: always, never or auto (auto)",   \
+            ES_OPT_ALL(es_command_color), .tags = ES_SCAN_VERB_TAGS            \
     }
 
 /**
@@ -65,8 +69,7 @@ extern const es_topic es_run_file_topic;
 #define ES_RECURSIVE_OPTION                                                    \
     {                                                                          \
         "recursive", 'r', NULL,                                                \
-            "search folders for run files (*.db) recursively, which is also "  \
-            "the default",                                                     \
+            "search folders recursively, as is the default",                   \
             ES_OPT_ALL(es_command_recursive), .tags = ES_SUMMARY_TAG           \
     }
 

@@ -22,6 +22,10 @@ typedef enum es_text_kind {
  *  some figures also has the tag 1 << figure for each of these figures. */
 #define ES_SCAN_PICTURE_TAG (1u << 31)
 
+/** Tag of options that only the help of their verbs shows; entropy-scan RUN.db
+ *  still accepts them. */
+#define ES_SCAN_OLD_TAG (1u << 25)
+
 #define ES_SCAN_TASKS_MOST 1000 /* below Slurm's default limit of 1001 */
 
 /** Options of a scan. Strings are borrowed from argv. */

@@ -120,10 +120,9 @@ static es_status check_users(const es_scan_options *to)
             es_figure_is_drawn(&to->figures, (es_figure_kind)i) ? 1u << i : 0;
     for (size_t i = 0; i < es_scan_command.n_options; i++) {
         const es_option *option = &es_scan_command.options[i];
-        const unsigned figures =
-            option->tags & ~(ES_SCAN_PICTURE_TAG | ES_SUMMARY_TAG);
+        const unsigned figures = option->tags & ((1u << ES_N_FIGURES) - 1);
         es_text list = es_text_begin(names, sizeof names);
-        if (!to->given[i] || !(option->tags & ~ES_SUMMARY_TAG))
+        if (!to->given[i] || !(figures || option->tags & ES_SCAN_PICTURE_TAG))
             continue;
         if (!drawn && !(to->tui && strcmp(option->name, "colormap") == 0))
             return es_fail(ES_EUSAGE,
@@ -192,15 +191,13 @@ static const char *const verbs_of_others[][2] = {
     {"view", "entropy-scan RUN.db"},
     {"ls", "entropy-scan DIR"},
     {"list", "entropy-scan DIR"},
-    {"compare", "entropy-scan A.db B.db --compare"},
-    {"diff", "entropy-scan A.db B.db --compare"},
+    {"diff", "entropy-scan compare A.db B.db"},
     {"check", "entropy-scan RUN.db --check"},
-    {"plot", "entropy-scan RUN.db --figure NAME"},
-    {"figure", "entropy-scan RUN.db --figure NAME"},
-    {"heatmap", "entropy-scan RUN.db --heatmap"},
-    {"curves", "entropy-scan RUN.db --curves"},
-    {"tui", "entropy-scan RUN.db --tui"},
-    {"top", "entropy-scan RUN.db --tui --follow"},
+    {"plot", "entropy-scan draw NAME RUN.db"},
+    {"figure", "entropy-scan draw NAME RUN.db"},
+    {"heatmap", "entropy-scan draw heatmap RUN.db"},
+    {"curves", "entropy-scan draw curves RUN.db"},
+    {"top", "entropy-scan tui RUN.db --follow"},
     {"version", "entropy-scan --version"},
     {"query", "entropy-scan sql RUN.db 'SELECT ...'"},
     {"train", "entropy-train --data FILE -o RUN.db"},

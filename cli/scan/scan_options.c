@@ -74,11 +74,17 @@ static const char *const check_formats[] = {"table", "github", NULL};
 static const char *const costs[] = {"flops",   "params", "communication",
                                     "latency", "tokens", NULL};
 
-/* Tags of an option: PICTURE for options of pictures, OF(figure) for options of
-   certain figures, SUMMARY for options that entropy-scan summarise also has. */
-#define PICTURE ES_SCAN_PICTURE_TAG
+/* Tags of an option: the verbs that have it; PICTURE for options of pictures;
+   OF(figure) for options of certain figures; OLD for options that the help of
+   entropy-scan RUN.db leaves out. */
 #define OF(figure) (1u << ES_FIGURE_##figure)
+#define OLD ES_SCAN_OLD_TAG
+#define PICTURE (ES_SCAN_PICTURE_TAG | ES_DRAW_TAG | OLD)
 #define SUMMARY ES_SUMMARY_TAG
+#define DRAW ES_DRAW_TAG
+#define COMPARE ES_COMPARE_TAG
+#define TUI ES_TUI_TAG
+#define TRENDS ES_TRENDS_TAG
 #define FIGURE_OF(figure)                                                      \
     ES_OPT_CALL(es_scan_options, figures, read_picture),                       \
         .least = ES_FIGURE_##figure
@@ -86,94 +92,77 @@ static const char *const costs[] = {"flops",   "params", "communication",
 static const es_option table[] = {
     {.name = NULL,
      ES_OPT_LIST(es_scan_options, inputs, n_inputs),
-     .tags = SUMMARY},
-    {"heatmap", 0, "[FILE]",
-     "draw a heatmap of layers by heads (RUN-heatmap.png in this directory)",
+     .tags = ES_SCAN_VERB_TAGS},
+    {"heatmap", 0, "[FILE]", "draw a heatmap of layers by heads",
      FIGURE_OF(HEATMAP)},
-    {"curves", 0, "[FILE]", "draw every layer over the steps (RUN-curves.png)",
+    {"curves", 0, "[FILE]", "draw every layer over the steps",
      FIGURE_OF(CURVES)},
-    {"bands", 0, "[FILE]",
-     "draw the share of heads in each band (RUN-bands.png)", FIGURE_OF(BANDS)},
-    {"nans", 0, "[FILE]", "draw the count of NaN in every layer (RUN-nans.png)",
-     FIGURE_OF(NANS)},
+    {"bands", 0, "[FILE]", "draw the share of heads in each band",
+     FIGURE_OF(BANDS), .tags = OLD},
+    {"nans", 0, "[FILE]", "draw the count of NaN in every layer",
+     FIGURE_OF(NANS), .tags = OLD},
     {"figure", 0, "NAME[,NAME...]",
-     "draw the named figures, listed below (RUN-NAME.png); NAME+NAME...: on "
-     "one page, aligned",
+     "draw the named figures (entropy-scan help draw) into RUN-NAME.png; a+b: "
+     "on one page, aligned",
      ES_OPT_CALL(es_scan_options, figures, read_figures)},
-    {"all", 0, "[DIR]",
-     "draw every figure whose series the runs have, into DIR",
+    {"all", 0, "[DIR]", "draw every figure that the runs have, into DIR",
      ES_OPT_CALL(es_scan_options, figures, read_all)},
     {"step", 's', "N", "step to show: a number, first or last",
      ES_OPT_CALL(es_scan_options, summary.step, read_step), .value = "last",
-     .tags = SUMMARY},
+     .tags = SUMMARY | DRAW | COMPARE | TRENDS},
     {"series", 0, "NAME", "series to show",
      ES_OPT_TEXT(es_scan_options, summary.series), .value = "entropy",
-     .tags = SUMMARY},
-    {"phase", 0, "PHASE",
-     "phase to show: train or eval (train, or eval if there are no samples of "
-     "train)",
+     .tags = SUMMARY | DRAW | TUI | TRENDS},
+    {"phase", 0, "PHASE", "phase to show: train or eval (train, else eval)",
      ES_OPT_CALL(es_scan_options, summary.phase, es_command_phase),
-     .tags = SUMMARY},
+     .tags = SUMMARY | DRAW | COMPARE | TUI | TRENDS},
     {"max", 0, "POLICY",
-     "top of the bands and of the colour scale: observed (largest value of all "
-     "runs), run (largest value of each run), ceiling, logT or a number "
-     "(observed)",
-     ES_OPT_CALL(es_scan_options, summary.max, read_max), .tags = SUMMARY},
-    {"format", 0, "FORMAT",
-     "png, svg or pdf (by the extension of FILE, else png)",
+     "top of bands and colours: observed (all runs), run (each run), ceiling, "
+     "logT or a number (observed)",
+     ES_OPT_CALL(es_scan_options, summary.max, read_max),
+     .tags = SUMMARY | DRAW | COMPARE | TUI},
+    {"format", 0, "FORMAT", "png, svg or pdf (by the name of FILE, else png)",
      ES_OPT_CALL(es_scan_options, format, read_format), .tags = PICTURE},
-    {"size", 0, "WxH",
-     "size in pixels (PNG) or points (SVG, PDF), or such as 89x60mm, "
-     "3.25x2.5in",
+    {"size", 0, "WxH", "pixels (PNG) or points, or such as 89x60mm",
      ES_OPT_CALL(es_scan_options, figures, read_size), .tags = PICTURE},
     {"for", 0, "MEDIUM",
-     "width of the picture: column, page, slide, icml (one column), neurips "
-     "(text width) or screen, which is as wide as the content needs (screen)",
+     "width: column, page, slide, icml, neurips, or screen: as wide as the "
+     "content needs (screen)",
      ES_OPT_CHOICE(es_scan_options, figures.medium, es_media),
      .expects = ES_MEDIA_EXPECTED, .tags = PICTURE},
-    {"letters", 0, NULL,
-     "label the panels (a), (b), ..., as on a page of several figures",
+    {"letters", 0, NULL, "label the panels (a), (b), ...",
      ES_OPT_FLAG(es_scan_options, figures.letters), .tags = PICTURE},
-    {"font-size", 0, "POINTS",
-     "font size of most labels; does not change the picture's size (8.5)",
+    {"font-size", 0, "POINTS", "font size of most labels (8.5)",
      ES_OPT_REAL(es_scan_options, figures.letters_size, 4, 40),
      .tags = PICTURE},
     {"title", 0, "TEXT", "title above the picture",
      ES_OPT_TEXT(es_scan_options, figures.title), .tags = PICTURE},
     {"colormap", 0, "NAME", "viridis, cividis or magma",
      ES_OPT_CALL(es_scan_options, figures.colormap, read_colormap),
-     .tags = PICTURE, .value = "viridis"},
+     .tags = PICTURE | TUI, .value = "viridis"},
     {"theme", 0, "NAME", "light or dark",
      ES_OPT_CALL(es_scan_options, figures.theme, read_theme), .tags = PICTURE,
      .value = "light"},
     {"log", 0, NULL, "curves, nans, loss: use a logarithmic scale",
      ES_OPT_FLAG(es_scan_options, figures.logarithmic),
      .tags = PICTURE | OF(CURVES) | OF(NANS) | OF(LOSS)},
-    {"spread", 0, "KIND",
-     "curves: shade the range or the quartiles of a layer's heads around their "
-     "mean",
+    {"spread", 0, "KIND", "curves: shade a layer's range or quartiles",
      ES_OPT_CHOICE(es_scan_options, figures.spread, spreads),
      .expects = "none, range or quartiles", .tags = PICTURE | OF(CURVES),
      .value = "none"},
-    {"smooth", 0, "N",
-     "curves, loss: smooth by a moving mean of N samples with Gaussian weights",
+    {"smooth", 0, "N", "curves, loss: moving mean of N samples",
      ES_OPT_INT(es_scan_options, figures.smooth, 2, 9999),
      .tags = PICTURE | OF(CURVES) | OF(LOSS)},
-    {"spikes", 0, "[N]",
-     "curves, loss: draw a ring around a sample that is an outlier among the N "
-     "samples around it (31)",
+    {"spikes", 0, "[N]", "curves, loss: ring outliers among N samples (31)",
      ES_OPT_CALL(es_scan_options, figures, read_spikes),
      .tags = PICTURE | OF(CURVES) | OF(LOSS)},
-    {"group", 0, "KEY",
-     "overview, heatmap, curves, nans, slopes, loss: with seed, average the "
-     "runs that differ only in the seed; lines also show their range",
+    {"group", 0, "KEY", "seed: average runs that differ only in the seed",
      ES_OPT_CHOICE(es_scan_options, figures.group, groupings),
      .expects = "none or seed",
      .tags = PICTURE | OF(OVERVIEW) | OF(HEATMAP) | OF(CURVES) | OF(NANS) |
              OF(SLOPES) | OF(LOSS),
      .value = "none"},
-    {"heads", 0, "LAYER",
-     "curves, maps: show the heads of one layer instead of the layers",
+    {"heads", 0, "LAYER", "curves, maps: the heads of one layer",
      ES_OPT_CALL(es_scan_options, figures, read_heads),
      .tags = PICTURE | OF(CURVES) | OF(MAPS)},
     {"perplexity", 0, NULL, "loss: show perplexity instead",
@@ -182,87 +171,85 @@ static const es_option table[] = {
     {"tokens", 0, NULL, "loss: plot against tokens instead of steps",
      ES_OPT_FLAG(es_scan_options, figures.tokens), .tags = PICTURE | OF(LOSS)},
     {"cost", 0, "COST",
-     "horizontal axis of the figure pareto: flops, params, tokens, or the "
-     "modelled communication or latency of private inference",
+     "pareto: the horizontal axis: flops, params, tokens, communication or "
+     "latency",
      ES_OPT_CHOICE(es_scan_options, figures.cost, costs),
      .expects = "flops, params, communication, latency or tokens",
      .tags = PICTURE | OF(PARETO), .value = "flops"},
     ES_RECURSIVE_OPTION,
-    {"jobs", 'j', "N", "number of processes that read many files (one per CPU)",
+    {"jobs", 'j', "N", "number of reading processes (one per CPU)",
      ES_OPT_INT(es_scan_options, n_processes, 1, 256), .tags = SUMMARY},
     {"slurm", 0, NULL,
      "read the files in an array of Slurm tasks, wait for the tasks, and join "
      "their results; options after -- are passed to sbatch",
-     ES_OPT_FLAG(es_scan_options, slurm), .tags = SUMMARY},
+     ES_OPT_FLAG(es_scan_options, slurm), .tags = SUMMARY | OLD},
     {"tasks", 0, "N", "with --slurm: maximum number of tasks",
      ES_OPT_INT(es_scan_options, n_tasks, 1, ES_SCAN_TASKS_MOST), .value = "8",
-     .tags = SUMMARY},
+     .tags = SUMMARY | OLD},
     {"work", 0, "DIR",
      "with --slurm: folder for the results and logs of the tasks; all nodes "
      "must see it; removed at the end",
      ES_OPT_TEXT(es_scan_options, work), .value = "summary.parts",
-     .tags = SUMMARY},
+     .tags = SUMMARY | OLD},
     {"part", 0, "K",
      "used by the tasks of --slurm: write part K into the folder of --work",
      ES_OPT_INT(es_scan_options, part, 0, ES_SCAN_TASKS_MOST - 1),
-     .tags = SUMMARY},
+     .tags = SUMMARY | OLD},
     {"where", 0, "CONDITIONS",
-     "show only runs that meet all conditions on fields or members of their "
-     "configuration, such as 'arch=SM* flag=collapse lr<0.01'",
-     ES_OPT_CALL(es_scan_options, where, read_where), .tags = SUMMARY},
-    {"sort", 0, "FIELD",
-     "sort the runs by a field or setting, such as eval_ppl or lr; -FIELD: in "
-     "descending order",
-     ES_OPT_CALL(es_scan_options, order, read_order), .tags = SUMMARY},
+     "show only runs that meet all conditions, such as 'arch=SM* flag=collapse "
+     "lr<0.01'",
+     ES_OPT_CALL(es_scan_options, where, read_where),
+     .tags = SUMMARY | DRAW | COMPARE | TRENDS},
+    {"sort", 0, "FIELD", "sort by a field or setting; -FIELD: descending",
+     ES_OPT_CALL(es_scan_options, order, read_order),
+     .tags = SUMMARY | DRAW | COMPARE | TRENDS},
     {"compare", 0, NULL,
      "compare the runs: settings that differ, perplexity, bands, onsets, "
      "distances, means over seeds",
-     ES_OPT_FLAG(es_scan_options, compare)},
-    {"baseline", 0, "FILE", "compare with the run of FILE; implies --compare",
-     ES_OPT_TEXT(es_scan_options, baseline)},
+     ES_OPT_FLAG(es_scan_options, compare), .tags = OLD},
+    {"baseline", 0, "FILE", "compare with the run of FILE",
+     ES_OPT_TEXT(es_scan_options, baseline), .tags = COMPARE | DRAW | OLD},
     {"trends", 0, NULL,
      "list below the table which layers rise or fall, and when they would "
      "cross a threshold; curves: draw the trends as dashed lines with ranges",
-     ES_OPT_FLAG(es_scan_options, trends)},
+     ES_OPT_FLAG(es_scan_options, trends), .tags = OLD},
     {"json", 0, NULL, "print JSON instead of the table",
-     ES_OPT_FLAG(es_scan_options, json), .tags = SUMMARY},
-    {"jsonl", 0, NULL,
-     "print one line of JSON for each run as soon as it is read (--max is then "
-     "run by default)",
+     ES_OPT_FLAG(es_scan_options, json), .tags = SUMMARY | COMPARE | TRENDS},
+    {"jsonl", 0, NULL, "print one line of JSON for each run",
      ES_OPT_FLAG(es_scan_options, jsonl), .tags = SUMMARY},
     {"csv", 0, NULL, "print CSV instead of the table",
      ES_OPT_FLAG(es_scan_options, csv), .tags = SUMMARY},
     {"tui", 0, NULL,
      "draw the runs on the terminal instead of the table; more than three are "
      "listed: up and down select a run, enter opens it, o sorts",
-     ES_OPT_FLAG(es_scan_options, tui)},
+     ES_OPT_FLAG(es_scan_options, tui), .tags = OLD},
     {"follow", 0, NULL,
-     "with --tui: redraw as the runs grow, until they end; q quits, left and "
-     "right move the step, space returns to live, s switches the series, up "
-     "and down switch the run",
-     ES_OPT_FLAG(es_scan_options, follow)},
+     "redraw as the runs grow, until they end; q quits, left and right move "
+     "the step, space returns to live, s switches the series, up and down "
+     "switch the run",
+     ES_OPT_FLAG(es_scan_options, follow), .tags = TUI | OLD},
     {"quiet", 'q', NULL, "print no table, only errors",
      ES_OPT_FLAG(es_scan_options, quiet), .tags = SUMMARY},
     {"output", 'o', "FILE",
-     "file for JSON or CSV; without these, file for the figure that has no "
-     "FILE (for several figures, a folder, or a PDF with one page per figure); "
-     "otherwise file for the table (-: standard output)",
-     ES_OPT_TEXT(es_scan_options, output), .tags = SUMMARY},
+     "file for JSON or CSV, else for the figures, else for the table (-: "
+     "standard output)",
+     ES_OPT_TEXT(es_scan_options, output),
+     .tags = SUMMARY | DRAW | COMPARE | TRENDS},
     {"check", 0, "[SEVERITY]",
-     "exit 1 if a flag of this severity or above is active at the last step: "
-     "info, warning, error or critical (error)",
+     "exit 1 if a flag of this severity or above is active: info, warning, "
+     "error or critical (error)",
      ES_OPT_CALL(es_scan_options, check, es_command_severity), .tags = SUMMARY},
     {"check-format", 0, "FORMAT",
-     "with --check: github replaces the table by an annotation for GitHub "
-     "Actions for each run with an active flag (table)",
+     "with --check: github prints annotations for GitHub Actions instead of "
+     "the table (table)",
      ES_OPT_CHOICE(es_scan_options, check_format, check_formats)},
     {"rules", 0, "FILE", ES_RULES_HELP,
-     ES_OPT_CALL(es_scan_options, rules, es_command_rules), .tags = SUMMARY},
+     ES_OPT_CALL(es_scan_options, rules, es_command_rules),
+     .tags = SUMMARY | DRAW | COMPARE | TUI},
     ES_SALVAGE_OPTION,
     ES_COLOR_OPTION,
     ES_HELP_OPTION,
-    {"version", 'V', NULL,
-     "print the versions of the program and its libraries, and exit",
+    {"version", 'V', NULL, "print the versions and exit",
      .type = ES_OPTION_END},
 };
 
@@ -295,15 +282,19 @@ static int run(const es_command *command, int argc, char **argv)
     return code;
 }
 
-static int scan_main(int argc, char **argv)
-{
-    return run(&es_scan_command, argc, argv);
-}
+#define MAIN(verb)                                                             \
+    static int verb##_main(int argc, char **argv)                              \
+    {                                                                          \
+        return run(&es_##verb##_command, argc, argv);                          \
+    }
+MAIN(scan)
+MAIN(draw)
+MAIN(compare)
+MAIN(tui)
+MAIN(trends)
+MAIN(summarise)
 
-static int summarise_main(int argc, char **argv)
-{
-    return run(&es_summarise_command, argc, argv);
-}
+#define TABLE .options = table, .n_options = sizeof table / sizeof table[0]
 
 static const es_named_text examples[] = {
     {"entropy-scan sm.db sm-ln-g.db", "Show two runs"},
@@ -311,11 +302,6 @@ static const es_named_text examples[] = {
      "Draw layers by heads, and layers over the steps"},
     {"entropy-scan . --where 'arch=SM* lr<0.01' --sort eval_ppl",
      "Select and sort runs below a folder"},
-    {"entropy-scan sm.db sm-ln-g.db --compare --baseline sm.db",
-     "Compare two runs"},
-    {"entropy-scan sm.db sm-ln-g.db --figure heatmap,loss -o figures.pdf --for "
-     "neurips",
-     "Draw figures for a paper, one page each"},
     {NULL, NULL}};
 
 const es_command es_scan_command = {
@@ -325,35 +311,83 @@ const es_command es_scan_command = {
     .summary = "attention entropy of training runs",
     .details =
         "Shows the run, architecture, step, loss, share of heads in each\n"
-        "quarter of the largest entropy, and flags. Several runs share one\n"
-        "picture and one colour scale.\n"
-        "\n"
-        "Figures of --figure:\n" ES_FIGURES_HELP "\n"
-        "Several figures on one page, aligned and with one legend:\n"
-        "--figure heatmap+curves+nans -o page.pdf\n"
-        "\n"
-        "A sample whose checksum is wrong is shown as a missing value, and\n"
-        "the exit code is 3. Files of older versions (schema 1) have no\n"
-        "checksums; the member checksums of --json reports this.\n"
-        "\n"
-        "If the run file describes its layers, the table, JSON, flags and\n"
-        "the rows of heatmaps show the kinds and names of the layers, each\n"
-        "head is judged by its own ceiling, and heatmaps under --max\n"
-        "ceiling show the share of that ceiling. A run with an unknown\n"
-        "number of planned steps is too short to judge for overload in its\n"
-        "first 1000 steps.\n"
-        "\n"
-        "JSON has \"schema\":2: the member \"reported\" of a flag, the step "
-        "at\n"
-        "which it could be reported, was \"told\" in schema 1.\n"
-        "\n"
-        "Results go to standard output, messages to standard error. Exit\n"
-        "codes: 0 success; 1 --check found something; 2 the command line is\n"
-        "wrong; 3 an input or output failed; 4 some of several inputs\n"
-        "failed, the others were processed; 128+n ended by signal n.",
-    .options = table,
-    .n_options = sizeof table / sizeof table[0],
+        "quarter of the largest entropy, and flags. Exit codes: 0 success;\n"
+        "1 --check found something; 2 the command line is wrong; 3 an input\n"
+        "or output failed, or samples are damaged; 4 some inputs failed.",
+    TABLE,
+    .old = OLD,
     .main = scan_main,
+};
+
+static const es_named_text draw_examples[] = {
+    {"entropy-scan draw heatmap,curves sm.db", "Draw two figures of a run"},
+    {"entropy-scan draw heatmap,loss sm.db sm-ln-g.db -o figures.pdf --for "
+     "neurips",
+     "Draw figures of two runs for a paper, one page each"},
+    {NULL, NULL}};
+
+const es_command es_draw_command = {
+    .name = "entropy-scan draw",
+    .synopsis = "FIGURE[,FIGURE...]|all RUN.db... [OPTION...]",
+    .examples = draw_examples,
+    .summary = "draw figures of runs",
+    .details = "Figures:\n" ES_FIGURES_HELP
+               "all: every figure whose series the runs have. a+b: one page.",
+    TABLE,
+    .takes = DRAW,
+    .main = draw_main,
+};
+
+static const es_named_text compare_examples[] = {
+    {"entropy-scan compare sm.db sm-ln-g.db --baseline sm.db",
+     "Compare two runs"},
+    {NULL, NULL}};
+
+const es_command es_compare_command = {
+    .name = "entropy-scan compare",
+    .synopsis = "RUN.db... [--baseline RUN.db] [OPTION...]",
+    .examples = compare_examples,
+    .summary = "compare runs: settings, perplexity, bands, onsets, distances",
+    .details =
+        "Prints the settings that differ, perplexity, bands, onsets of\n"
+        "flags and distances; averages runs that differ only in the seed.",
+    TABLE,
+    .takes = COMPARE,
+    .main = compare_main,
+};
+
+static const es_named_text tui_examples[] = {
+    {"entropy-scan tui sm.db --follow", "Watch a run while it trains"},
+    {NULL, NULL}};
+
+const es_command es_tui_command = {
+    .name = "entropy-scan tui",
+    .synopsis = "RUN.db... [--follow] [OPTION...]",
+    .examples = tui_examples,
+    .summary = "draw runs on the terminal, also while they train",
+    .details =
+        "Of more than three runs it shows a list: up and down select a run,\n"
+        "enter opens it, o sorts. --follow redraws as the runs grow.",
+    TABLE,
+    .takes = TUI,
+    .main = tui_main,
+};
+
+static const es_named_text trends_examples[] = {
+    {"entropy-scan trends sm.db", "List the layers that rise or fall"},
+    {NULL, NULL}};
+
+const es_command es_trends_command = {
+    .name = "entropy-scan trends",
+    .synopsis = "RUN.db... [OPTION...]",
+    .examples = trends_examples,
+    .summary = "list which layers rise or fall, and towards which threshold",
+    .details =
+        "Lists the layers whose mean entropy rises or falls, and the steps\n"
+        "at which they would cross a threshold.",
+    TABLE,
+    .takes = TRENDS,
+    .main = trends_main,
 };
 
 static const es_named_text summarise_examples[] = {
@@ -379,8 +413,7 @@ const es_command es_summarise_command = {
         "--work, so repeating the command submits only the missing parts.\n"
         "If this process is ended, the job continues, and repeating the\n"
         "command joins its results.",
-    .options = table,
-    .n_options = sizeof table / sizeof table[0],
+    TABLE,
     .takes = SUMMARY,
     .main = summarise_main,
 };
@@ -396,6 +429,22 @@ es_status es_scan_options_default(es_scan_options *out, size_t n_inputs)
                : status;
 }
 
+/* Requests the figures that the first word after `draw` names. */
+static es_status take_figures(es_scan_options *to)
+{
+    if (!to->n_inputs)
+        return es_fail(ES_EUSAGE, "no figure given: try entropy-scan draw "
+                                  "heatmap RUN.db, or see entropy-scan draw "
+                                  "--help");
+    const char *names = to->inputs[0];
+    memmove(to->inputs, to->inputs + 1, --to->n_inputs * sizeof *to->inputs);
+    to->quiet = true;
+    if (strcmp(names, "all") != 0)
+        return es_figures_want(&to->figures, names);
+    es_figures_want_all(&to->figures, NULL);
+    return ES_OK;
+}
+
 es_status es_scan_options_parse(es_scan_options *out, const es_command *command,
                                 int argc, char **argv)
 {
@@ -403,8 +452,14 @@ es_status es_scan_options_parse(es_scan_options *out, const es_command *command,
     if (status != ES_OK || (status = es_command_parse(out, out->given, command,
                                                       argc, argv)) != ES_OK)
         return status;
-    if (out->baseline)
+    if (command == &es_draw_command) {
+        if ((status = take_figures(out)) != ES_OK)
+            return status;
+    } else if (out->baseline || command == &es_compare_command) {
         out->compare = true;
+    }
+    out->tui = out->tui || command == &es_tui_command;
+    out->trends = out->trends || command == &es_trends_command;
     if (es_options_has(command, out->given, "rules"))
         out->summary.rules = &out->rules;
     return es_scan_judge(out);

@@ -1,10 +1,14 @@
 _entropy_scan()
 {
     local words= word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]}
-    local verbs='summarise import export merge push sql report cost importance rules explain watch sweep help'
+    local verbs='draw compare tui trends summarise import export merge push sql report cost importance rules explain watch sweep help'
     [[ $COMP_CWORD -gt 1 && " $verbs " == *" $verb "* ]] || verb=
     case $verb in
-    '') words="--heatmap --curves --bands --nans --figure= --all --step= --series= --phase= --max= --format= --size= --for= --letters --font-size= --title= --colormap= --theme= --log --spread= --smooth= --spikes --group= --heads= --perplexity --tokens --cost= --recursive --jobs= --slurm --tasks= --work= --part= --where= --sort= --compare --baseline= --trends --json --jsonl --csv --tui --follow --quiet --output= --check --check-format= --rules= --salvage --color= --help --version" ;;
+    '') words="--heatmap --curves --figure= --all --step= --series= --phase= --max= --recursive --jobs= --where= --sort= --json --jsonl --csv --quiet --output= --check --check-format= --rules= --salvage --color= --help --version" ;;
+    draw) words="--step= --series= --phase= --max= --format= --size= --for= --letters --font-size= --title= --colormap= --theme= --log --spread= --smooth= --spikes --group= --heads= --perplexity --tokens --cost= --where= --sort= --baseline= --output= --rules= --salvage --color= --help" ;;
+    compare) words="--step= --phase= --max= --where= --sort= --baseline= --json --output= --rules= --salvage --color= --help" ;;
+    tui) words="--series= --phase= --max= --colormap= --follow --rules= --salvage --color= --help" ;;
+    trends) words="--step= --series= --phase= --where= --sort= --json --output= --salvage --color= --help" ;;
     summarise) words="--step= --series= --phase= --max= --recursive --jobs= --slurm --tasks= --work= --part= --where= --sort= --json --jsonl --csv --quiet --output= --check --rules= --salvage --color= --help" ;;
     import) words="--output= --from= --name= --arch= --ctx= --step= --tags= --step-key= --series= --phase= --quiet --help" ;;
     export) words="--recursive --output= --format= --run= --series= --phase= --salvage --help" ;;

@@ -47,6 +47,26 @@ check "a verb's manual page lists no verbs" sh -c '! echo "$1" | grep -q ^VERBS'
 exits 'help accepts one verb at a time' 2 'only --man takes a verb' "$scan" help import --completion
 rm page.txt
 
+# Verbs with options of their own, which entropy-scan RUN.db still accepts.
+for verb in '' draw compare tui trends summarise; do
+    check "the help of '$verb' fits into 60 lines" test "$("$scan" help $verb | wc -l)" -le 60
+done
+sm=$root/samples/runs/sm.db ln=$root/samples/runs/sm-ln-g.db
+same_output() { cmp <("$scan" "${@:2:$1}") <("$scan" "${@:$(($1 + 2))}"); } # N ARGUMENT... OLD-ARGUMENT...
+check 'compare prints the comparison' same_output 5 compare "$sm" "$ln" --baseline "$sm" "$sm" "$ln" --compare --baseline "$sm"
+check 'compare --json prints the same JSON' same_output 4 compare "$sm" "$ln" --json "$sm" "$ln" --compare --json
+check 'trends --json prints the same JSON' same_output 3 trends "$sm" --json "$sm" --trends --json
+check 'tui draws the same' same_output 2 tui "$sm" "$sm" --tui
+mkdir new old
+"$scan" draw heatmap,curves "$sm" "$ln" --spread range --theme dark --format svg -o new >drawn 2>&1
+"$scan" "$sm" "$ln" --figure heatmap,curves --spread range --theme dark --format svg -q -o old
+check 'draw draws the same figures' diff -r new old
+same_text 'draw prints no table' '' "$(cat drawn)"
+exits 'draw needs a figure' 2 "--figure: unknown figure 'sm.db': expected overview, heatmap" "$scan" draw sm.db
+exits 'draw needs a run' 2 'no run file' "$scan" draw heatmap
+exits 'draw has no option of the table' 2 '--csv' "$scan" draw heatmap "$sm" --csv
+rm -r new old drawn
+
 # Every example of the manual is run in a folder that contains the runs and
 # files named by the example.
 mkdir examples
@@ -92,16 +112,16 @@ zsh_options() { # WORD...
     zsh -fc '_arguments() { print -rl -- "$@" }; _describe() { print -rl -- $verbs }
         words=(entropy-scan "$@") CURRENT=$(($# + 1)); . ./_entropy-scan' zsh "$@"
 }
-output 'zsh has options with their help' '^--heatmap=-\[draw a heatmap of layers by heads .*::FILE:_files$' zsh_options ''
-output 'zsh keeps quotes in the help of options' "of a layer.s heads around their mean" zsh_options ''
-output 'zsh offers the choices of an option' '^--for=.*:MEDIUM:\(screen column .*neurips\)$' zsh_options ''
+output 'zsh has options with their help' '^--heatmap=-\[draw a heatmap of layers by heads.*::FILE:_files$' zsh_options ''
+output 'zsh keeps quotes in the help of options' "shade a layer.s range or quartiles" zsh_options draw ''
+output 'zsh offers the choices of an option' '^--for=.*:MEDIUM:\(screen column .*neurips\)$' zsh_options draw ''
 output 'zsh offers verbs' '^import:make a run file' zsh_options ''
 output 'zsh offers the options of a verb' '^--tags=' zsh_options import ''
 check 'zsh offers no other options for a verb' sh -c '! echo "$1" | grep -q heatmap' sh "$(zsh_options import '')"
 fish_offers() { "$scan" help --completion=fish >own.fish && fish -Nc ". ./own.fish; complete -C 'entropy-scan $1'"; }
-output 'fish offers an option with its help' "^--format=?.png, svg or pdf \(by the extension of FILE" fish_offers '--form'
+output 'fish offers an option with its help' "^--format=?.png, svg or pdf \(by the name of FILE" fish_offers 'draw --form'
 output 'fish offers verbs' '^report.write runs' fish_offers 'rep'
-output 'fish offers choices' '^neurips' fish_offers '--for n'
+output 'fish offers choices' '^neurips' fish_offers 'draw --for n'
 output 'fish offers the options of a verb' '^--tags' fish_offers 'import --ta'
 check 'fish offers no other options for a verb' sh -c '! echo "$1" | grep -q heatmap' sh "$(fish_offers 'import --hea')"
 rm _entropy-scan own.fish

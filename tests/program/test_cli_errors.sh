@@ -147,7 +147,7 @@ usage() { # NAME REGEX ARGUMENT...
 usage 'a command line without arguments' 'no run file: .*--help'
 usage 'a misspelled verb' 'wacth: is neither a file nor a verb: did you mean watch' wacth good.db
 usage 'an unknown verb' 'frobnicate: is neither a file nor a verb: see .*--help' frobnicate good.db
-usage 'a verb of another program' 'compare: .*did you mean entropy-scan A.db B.db --compare' compare good.db
+usage 'a verb of another program' 'diff: .*did you mean entropy-scan compare A.db B.db' diff good.db
 usage 'an unknown option' 'heatmpa.*--heatmap' good.db --heatmpa
 usage 'an option of another program' '--cmap: .*did you mean --colormap' good.db --cmap=magma
 fails 'an option of another trainer' 2 '--learning_rate: .*did you mean --lr\?' "$train" --learning_rate=1e-3
@@ -187,7 +187,7 @@ usage 'an unknown policy' 'most' good.db --max most
 usage 'a policy that does not fit the series' 'ceiling' long.db --series loss --max ceiling
 usage 'an unknown phase' "--phase: unknown value 'x': expected train or eval" good.db --phase x
 usage 'an unknown format' 'gif' good.db --heatmap --format gif
-usage 'help for an unknown verb' 'walk: unknown verb: expected one of summarise, import' help walk
+usage 'help for an unknown verb' 'walk: unknown verb: expected one of draw, compare' help walk
 usage 'import without a file' 'no file to import' import
 usage 'import without an output' 'no run file to write: add -o' import heat.csv
 usage 'import of two files' 'one file at a time' import heat.csv long.csv -o x.db
