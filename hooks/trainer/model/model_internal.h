@@ -499,7 +499,7 @@ void es_model_pull_score_peak(const es_model *model, int layer, es_mem *dqkv);
 /** Returns the weighted sum of all range losses, averaged over passes. */
 double es_model_range_loss(const es_model *model);
 
-/* Functions that model_ranks.c defines. */
+/* Functions that ranks.c defines. */
 
 typedef struct es_ranks es_ranks;
 void es_model_free_ranks(es_model *model);
