@@ -123,37 +123,6 @@ typedef struct es_relative {
     es_delay later[ES_N_FLAG_KINDS];
 } es_relative;
 
-/**
- * Computes the statistical tests of all runs and configurations. Returns ES_OK
- * or ES_ENOMEM.
- */
-es_status es_comparison_test(es_comparison *comparison) ES_MUST_USE;
-
-/**
- * Prints the table of configurations compared with the configuration of the
- * baseline. Prints nothing without a baseline or without several seeds. Returns
- * ES_OK or ES_ENOMEM.
- */
-es_status
-es_comparison_print_evidence(const es_comparison *comparison, FILE *stream,
-                             const es_table_options *options) ES_MUST_USE;
-
-/**
- * Prints notes that explain p and intervals, and the reasons why some of them
- * are missing.
- */
-void es_comparison_note_evidence(const es_comparison *comparison, FILE *stream);
-
-/**
- * Returns true if configurations are compared with a baseline and at least one
- * of them has several runs.
- */
-static inline bool es_comparison_has_evidence(const es_comparison *comparison)
-{
-    return comparison->has_baseline && comparison->n_configurations > 1 &&
-           comparison->n_configurations < comparison->n_runs;
-}
-
 void es_compare_runs(es_relative *out, const es_compared *run,
                      const es_compared *baseline);
 

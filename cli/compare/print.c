@@ -1,6 +1,6 @@
 /* Prints the tables of --compare (runs, runs compared with the baseline,
- * distances, configurations) and the notes below them. Columns without
- * information are omitted. */
+ * distances, configurations, their statistical tests) and the notes below them.
+ * Columns without information are omitted. */
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -503,6 +503,71 @@ static es_status print_matrix(FILE *stream, const layout *shown)
     return status;
 }
 
+/* --- evidence ------------------------------------------------------------- */
+
+/* Returns true if configurations are compared with a baseline and at least one
+ * of them has several runs. */
+static bool has_evidence(const es_comparison *comparison)
+{
+    return comparison->has_baseline && comparison->n_configurations > 1 &&
+           comparison->n_configurations < comparison->n_runs;
+}
+
+/* Appends a cell with a value of the given number of digits, with or without
+ * the sign "+"; "-" for NaN. */
+static void put_value(es_sheet *sheet, const char *title, double value,
+                      bool sign, int digits)
+{
+    if (isnan(value))
+        es_sheet_put(sheet, title, "-");
+    else if (sign)
+        es_sheet_put(sheet, title, "%+.*g", digits, value);
+    else
+        es_sheet_put(sheet, title, "%.*g", digits, value);
+}
+
+/* Prints the table of configurations compared with the configuration of the
+ * baseline. Prints nothing without a baseline or without several seeds. */
+static es_status print_evidence(FILE *stream, const layout *shown)
+{
+    es_sheet sheet = {0};
+    const es_comparison *comparison = shown->comparison;
+    if (!has_evidence(comparison))
+        return ES_OK;
+    const size_t to = comparison->runs[comparison->reference].configuration;
+    fputs("\n"
+          "configurations compared with the baseline's: final perplexity over "
+          "seeds, entropy over layers and seeds\n",
+          stream);
+    for (size_t i = 0; i < comparison->n_configurations; i++) {
+        const es_configuration *one = &comparison->configurations[i];
+        const es_evidence *by = &one->evidence;
+        if (i == to)
+            continue;
+        es_sheet_begin_row(&sheet, NULL);
+        es_sheet_put_name(&sheet, "configuration",
+                          comparison->configuration_labels.plain[i]);
+        es_sheet_put(&sheet, "runs", "%zu", one->n);
+        put_value(&sheet, "ppl by", by->ppl.difference, true, 4);
+        if (isnan(by->ppl.low))
+            es_sheet_put(&sheet, "95%", "-");
+        else
+            es_sheet_put(&sheet, "95%", "%+.3g to %+.3g", by->ppl.low,
+                         by->ppl.high);
+        put_value(&sheet, "g", by->ppl.g, true, 3);
+        put_value(&sheet, "Welch p", by->ppl.p, false, 2);
+        put_value(&sheet, "Holm", by->welch_holm, false, 2);
+        put_value(&sheet, "seeds p", by->ppl.permuted, false, 2);
+        put_value(&sheet, "Holm", by->permuted_holm, false, 2);
+        put_value(&sheet, "KS", by->ks, false, 3);
+        put_value(&sheet, "layers p", by->p, false, 2);
+        put_value(&sheet, "Holm", by->p_holm, false, 2);
+    }
+    es_status status = es_sheet_print(&sheet, stream, shown->options);
+    es_sheet_free(&sheet);
+    return status;
+}
+
 /* --- notes ----------------------------------------------------------------*/
 
 static void note_settings(FILE *stream, const es_comparison *comparison)
@@ -551,6 +616,55 @@ static void note_distances(FILE *stream, const es_comparison *comparison)
     fputc('\n', stream);
 }
 
+/* Returns the reasons why intervals or tests are missing, as one bit per
+ * reason. */
+static unsigned find_reasons(const es_comparison *comparison)
+{
+    unsigned found = 0;
+    const size_t to = comparison->runs[comparison->reference].configuration;
+    for (size_t i = 0; i < comparison->n_configurations; i++) {
+        const es_configuration *one = &comparison->configurations[i];
+        if (one->final.n_finite > 0)
+            found |= 1u << one->mean.reason;
+        if (has_evidence(comparison) && i != to)
+            found |= 1u << one->evidence.ppl.reason;
+    }
+    return found;
+}
+
+/* Prints notes that explain p and intervals, and the reasons why some of them
+ * are missing. */
+static void note_evidence(FILE *stream, const es_comparison *comparison)
+{
+    const bool seeds = comparison->n_configurations < comparison->n_runs;
+    if (!es_stats_gsl()) {
+        if (seeds || comparison->has_baseline)
+            fputs("intervals, p and g: this program is built without GSL\n",
+                  stream);
+        return;
+    }
+    if (comparison->has_baseline && comparison->n_runs > 1)
+        fputs("p: probability of a distance as large if layers are exchanged "
+              "between the runs; Holm: adjusted for the number of runs\n",
+              stream);
+    if (!seeds)
+        return;
+    fputs("95%: interval of the mean by Student's t", stream);
+    if (has_evidence(comparison))
+        fputs("; g: Hedges' effect size; seeds p: by exchanging perplexities "
+              "between configurations",
+              stream);
+    fputc('\n', stream);
+    const unsigned reasons = find_reasons(comparison);
+    if (reasons & 1u << ES_REASON_FEW)
+        fputs("no interval, g or p for fewer than two runs with a finite "
+              "perplexity\n",
+              stream);
+    if (reasons & 1u << ES_REASON_CONSTANT)
+        fputs("no interval, g or p for perplexities that are all equal\n",
+              stream);
+}
+
 static void print_notes(FILE *stream, const layout *shown)
 {
     const es_comparison *comparison = shown->comparison;
@@ -560,7 +674,7 @@ static void print_notes(FILE *stream, const layout *shown)
     es_summary_print_max(stream, first->max.policy, first->m, first->unit,
                          first->series);
     note_distances(stream, comparison);
-    es_comparison_note_evidence(comparison, stream);
+    note_evidence(stream, comparison);
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
         onsets = onsets || shown->onsets[kind];
     if (onsets)
@@ -595,8 +709,7 @@ es_status es_comparison_print(const es_comparison *comparison, FILE *stream,
         (comparison->n_configurations <
              comparison->n_runs && /* several seeds */
          (status = print_configurations(stream, &shown, NULL)) < 0) ||
-        (status = es_comparison_print_evidence(comparison, stream, options)) <
-            0)
+        (status = print_evidence(stream, &shown)) < 0)
         return status;
     print_notes(stream, &shown);
     return ES_OK;
