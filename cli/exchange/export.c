@@ -1,8 +1,10 @@
 /* Writes a run as long CSV, which import reads back bit for bit, or as JSON
-   lines. Only one step is in memory at a time. */
+   lines. Attention maps follow the samples, as comments of the CSV or as lines
+   of JSON. Only one step or one map is in memory at a time. */
 #include "cli/exchange/export_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/json_write.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "cli/exchange/about.h"
@@ -21,6 +23,22 @@ static bool is_wanted(const es_export_options *options, const es_series *series)
         if (strcmp(options->names[i], series->name) == 0)
             return true;
     return options->n_names == 0;
+}
+
+/* Returns true if the options select attention maps. */
+static bool selects_maps(const es_export_options *options)
+{
+    for (size_t i = 0; i < options->n_names; i++)
+        if (strcmp(options->names[i], ES_EXPORT_MAPS) == 0)
+            return true;
+    return options->n_names == 0;
+}
+
+bool es_export_wants_map(const es_export_options *options, const es_map *map)
+{
+    return selects_maps(options) && (options->phase == ES_PHASE_ANY ||
+                                     (options->phase == ES_PHASE_ONLY_EVAL) ==
+                                         (map->phase == ES_PHASE_EVAL));
 }
 
 /* Checks that the run has a series for each selected name; otherwise returns
@@ -140,7 +158,7 @@ static void print_step(es_export *e, int64_t step)
         e->columns[i].present = false;
 }
 
-static es_status keep(es_export_column *target, const float *values)
+static es_status keep_values(es_export_column *target, const float *values)
 {
     size_t n = target->series.n_values;
     es_status status = ES_OK;
@@ -169,13 +187,60 @@ static es_status print_samples(es_export *e, es_cursor *cursor)
             print_step(e, open_step);
         open = true;
         open_step = step;
-        status = keep(target, values);
+        status = keep_values(target, values);
         if (status != ES_OK || ferror(e->out))
             return status;
     }
     if (open)
         print_step(e, open_step);
     return status < 0 ? status : ES_OK;
+}
+
+/* User data of the callbacks for es_reader_maps. */
+typedef struct map_walk {
+    FILE *out;
+    const es_run_info *info;
+    const es_export_options *options;
+} map_walk;
+
+static float map_value(const float *values, int64_t i)
+{
+    return values ? values[i] : es_missing();
+}
+
+/* Prints a map as a comment "# attention_map: eval 300 2 - 32 128: 0.5 NA ...":
+   the phase, step, layer, head ("-" for the mean over heads), number of cells
+   per side and number of tokens per side, followed by the weights, query by
+   query. */
+static es_status print_map(void *user, const es_map *map, const float *values)
+{
+    const map_walk *w = user;
+    char text[ES_FLOAT_TEXT_MAX];
+    if (!es_export_wants_map(w->options, map))
+        return ES_OK;
+    fprintf(w->out, "# " ES_EXPORT_MAPS ": %s %lld %lld ",
+            es_phase_name(map->phase), (long long)map->step,
+            (long long)map->layer);
+    if (map->head == ES_MAP_MEAN)
+        fputc('-', w->out);
+    else
+        fprintf(w->out, "%lld", (long long)map->head);
+    fprintf(w->out, " %lld %lld:", (long long)map->size, (long long)map->n_ctx);
+    for (int64_t i = 0; i < map->size * map->size; i++) {
+        const float value = map_value(values, i);
+        fprintf(w->out, " %s",
+                es_is_missing(value) ? "NA" : es_float_print(text, value));
+    }
+    fputc('\n', w->out);
+    return ES_OK;
+}
+
+/* Writes the selected maps of the run. */
+static es_status print_maps(const es_export *e, es_reader *reader, size_t run,
+                            const es_export_options *options)
+{
+    map_walk w = {e->out, &e->info, options};
+    return es_reader_maps(reader, run, print_map, &w);
 }
 
 es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
@@ -191,7 +256,7 @@ es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
         status = print_samples(&e, cursor);
     }
     if (status == ES_OK)
-        status = es_export_maps_csv(&e, reader, run, options);
+        status = print_maps(&e, reader, run, options);
     es_cursor_close(cursor);
     es_export_end(&e);
     return status;
@@ -199,7 +264,9 @@ es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
 
 /* --- JSON lines -----------------------------------------------------------*/
 
-void es_export_put_value(es_json_writer *json, const char *name, float value)
+/* Writes a value as JSON: null if the value is missing, a string if it is not
+   finite. */
+static void put_value(es_json_writer *json, const char *name, float value)
 {
     char text[ES_FLOAT_TEXT_MAX];
     if (es_is_missing(value))
@@ -224,7 +291,7 @@ static void put_values(es_json_writer *json, const float *values,
     for (size_t i = 0; i < series->n_values; i++) {
         if (by_head && i % n_head == 0)
             es_json_write_array(json, NULL);
-        es_export_put_value(json, name, values[i]);
+        put_value(json, name, values[i]);
         if (by_head && (i + 1) % n_head == 0)
             es_json_write_end(json, "]");
     }
@@ -265,6 +332,41 @@ static void put_sample(const es_export *e, int64_t step, const float *values,
     es_json_write_end(&json, "}\n");
 }
 
+static es_status put_map(void *user, const es_map *map, const float *values)
+{
+    const map_walk *w = user;
+    es_json_writer json = {.stream = w->out};
+    if (!es_export_wants_map(w->options, map))
+        return ES_OK;
+    es_json_write_object(&json, NULL);
+    es_json_write_text(&json, "uuid", w->info->uuid);
+    es_json_write_integer(&json, "step", map->step);
+    es_json_write_text(&json, "series", ES_EXPORT_MAPS);
+    es_json_write_text(&json, "phase", es_phase_name(map->phase));
+    es_json_write_integer(&json, "layer", map->layer);
+    if (map->head == ES_MAP_MEAN)
+        es_json_write_null(&json, "head");
+    else
+        es_json_write_integer(&json, "head", map->head);
+    es_json_write_integer(&json, "ctx", map->n_ctx);
+    es_json_write_array(&json, "value");
+    for (int64_t q = 0; q < map->size; q++) {
+        es_json_write_array(&json, NULL);
+        for (int64_t k = 0; k < map->size; k++)
+            put_value(&json, NULL, map_value(values, q * map->size + k));
+        es_json_write_end(&json, "]");
+    }
+    es_json_write_end(&json, "]}\n");
+    return ES_OK;
+}
+
+static es_status put_maps(const es_export *e, es_reader *reader, size_t run,
+                          const es_export_options *options)
+{
+    map_walk w = {e->out, &e->info, options};
+    return es_reader_maps(reader, run, put_map, &w);
+}
+
 es_status es_export_jsonl(FILE *out, es_reader *reader, size_t run,
                           const es_export_options *options)
 {
@@ -284,7 +386,7 @@ es_status es_export_jsonl(FILE *out, es_reader *reader, size_t run,
             put_sample(&e, step, values, &series);
     }
     if (status == ES_DONE)
-        status = es_export_maps_jsonl(&e, reader, run, options);
+        status = put_maps(&e, reader, run, options);
     es_cursor_close(cursor);
     es_export_end(&e);
     return status < 0 ? status : ES_OK;

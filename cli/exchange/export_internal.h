@@ -2,7 +2,6 @@
 #ifndef ES_EXPORT_INTERNAL_H
 #define ES_EXPORT_INTERNAL_H
 
-#include "analyzer/base/json_write.h"
 #include "cli/exchange/export.h"
 #include "store/map.h"
 
@@ -31,21 +30,8 @@ void es_export_end(es_export *e);
 /** The name that selects attention maps with --series. */
 #define ES_EXPORT_MAPS "attention_map"
 
-/** Returns true if the options select attention maps. */
-bool es_export_wants_maps(const es_export_options *options);
+/** Returns true if the options select the attention map. */
 bool es_export_wants_map(const es_export_options *options, const es_map *map);
-
-/** Writes the selected maps of the run. Returns the same statuses as
- *  es_reader_maps. */
-es_status es_export_maps_csv(const es_export *e, es_reader *reader, size_t run,
-                             const es_export_options *options) ES_MUST_USE;
-es_status es_export_maps_jsonl(const es_export *e, es_reader *reader,
-                               size_t run,
-                               const es_export_options *options) ES_MUST_USE;
-
-/** Writes a value as JSON: null if the value is missing, a string if it is not
- *  finite. */
-void es_export_put_value(es_json_writer *json, const char *name, float value);
 
 /** Returns the column of a series; NULL if the series is not selected. */
 es_export_column *es_export_find(const es_export *e, const es_series *series);
