@@ -80,8 +80,8 @@ es_status es_damage_note_rows(es_reader *reader, const es_changed_rows *rows)
 }
 
 /* Adds the frames that the recorder lost after it had committed them. The
- * recorder (hooks/recorder/process/log.c) has counted them in events of the
- * kind "log". */
+ * recorder (hooks/recorder/process/session.c) has counted them in events of
+ * the kind "log". */
 es_status es_damage_note_lost(es_reader *reader)
 {
     es_status status = ES_OK;

@@ -98,65 +98,6 @@ void es_session_catch_bus(es_session *session);
 void es_session_free(es_session *session);
 
 /**
- * Opens the file with es_writer_open. If another writer has locked the file,
- * waits a little for its end.
- */
-es_status es_session_open_file(es_session *session) ES_MUST_USE;
-
-/** Returns true if the trainer has closed the run or has died. */
-bool es_session_has_ended(const es_session *session);
-
-/**
- * Stores `code` and es_message() in session->trouble if this is the first
- * problem.
- */
-void es_session_keep_trouble(es_session *session, es_status code);
-
-/** Writes an event at the highest step recorded so far. `data` may be NULL. */
-es_status es_session_note(es_session *session, const char *kind,
-                          es_severity severity, const char *message,
-                          const char *data) ES_MUST_USE;
-
-/**
- * Writes an event at the highest step recorded so far with the data
- * {"NAME":NUMBER}.
- */
-es_status es_session_note_number(es_session *session, const char *kind,
-                                 es_severity severity, const char *message,
-                                 const char *name, int64_t number) ES_MUST_USE;
-
-/**
- * Recovers after es_writer_log_is_broken has returned true: counts the contents
- * of the log as lost and opens the file again. Returns ES_OK; on failure
- * session->writer is NULL.
- */
-es_status es_session_replace_log(es_session *session) ES_MUST_USE;
-
-/**
- * Checks whether the log was removed or renamed, or keeps growing. Must be
- * called between transactions; may set session->writer to NULL.
- */
-void es_session_look_at_log(es_session *session);
-
-/**
- * Empties a write-ahead log that has become large because readers always keep
- * it in use. Does nothing if the ring is filling up, because it may have to
- * wait for readers.
- */
-void es_session_tend_log(es_session *session);
-
-/**
- * Reads the next frame and writes it into the file, in the current transaction
- * or, if none is open, in a separate transaction.
- *
- *   frame  output: header of the frame
- *
- * Returns ES_OK; ES_DONE if the ring has no unread frame; ES_EFORMAT if the
- * ring is corrupt, with session->corrupt set; or a status of the store.
- */
-es_status es_session_record(es_session *session, es_frame *frame) ES_MUST_USE;
-
-/**
  * Checks for the file PATH.stop, by which a user requests that the training of
  * the run in `path` stop. Removes the file and returns true if it exists.
  *
