@@ -1,13 +1,13 @@
 /* Opens weights saved by other programs, and checkpoints of entropy-train, from
  * which a model can start: recognises the format, derives the sizes from the
- * shapes, and checks that every tensor of the file belongs to the model. */
-#include "hooks/trainer/files/weights.h"
+ * shapes, and checks that every tensor of the file belongs to the model.
+ * weights_config.c reads the settings that do not follow from the shapes. */
+#include "hooks/trainer/files/weights_internal.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "hooks/trainer/files/checkpoint.h"
 #include "hooks/trainer/files/temperatures.h"
-#include "hooks/trainer/files/weights_internal.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -15,10 +15,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- names and layouts of other programs --------------------------------- */
-
 #define MAX_LAYER 1023
 #define TENSOR_NAME_MAX 128
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* --- formats of other programs ------------------------------------------- */
+
+/** Where the file stores one of the model's arrays; if `name` is NULL, the
+ *  format has no such array. */
+typedef struct tensor_place {
+    const char *name; /* full name, or for arrays of a layer the part after the
+                         layer's prefix */
+    es_tensor_layout layout;
+    bool bare; /* the name does not begin with `prefix` */
+} tensor_place;
+
+/** The format in which one library saves a model. */
+struct es_weights_format {
+    const char *maker;
+    const char *prefix; /* optional prefix of all names */
+    const char *layer;  /* text before the layer's number in names */
+    es_family family;
+    es_role key; /* role of an array that every file of this format has */
+    es_activation activation;        /* activation if there is no config.json */
+    tensor_place places[ES_N_ROLES]; /* where the file stores each role */
+    const char *const *ignored;      /* tensors of layers that are not weights;
+                                        NULL-terminated */
+    /* tensors outside the layers that are not weights; NULL-terminated */
+    const char *const *ignored_bare;
+};
+
+#define NAMED(what)                                                            \
+    {                                                                          \
+        .name = what                                                           \
+    }
 
 static const char *const gpt2_ignored[] = {"attn.bias", "attn.masked_bias",
                                            NULL};
@@ -177,6 +207,51 @@ static const struct es_weights_format llama = {
 static const struct es_weights_format bert = BERT("BERT", "bert.");
 static const struct es_weights_format roberta = BERT("RoBERTa", "roberta.");
 
+static const char *const vit_ignored[] = {NULL};
+
+/* Format of ViT (Dosovitskiy et al. 2021), with the names of google/vit's
+ * published checkpoints. */
+static const struct es_weights_format vit = {
+    .maker = "ViT",
+    .prefix = "vit.",
+    .layer = "encoder.layer.",
+    .family = ES_FAMILY_VIT,
+    .key = ES_ROLE_CLASS,
+    .activation = ES_ACT_GELU,
+    .places = {[ES_ROLE_CLASS] = NAMED("embeddings.cls_token"),
+               [ES_ROLE_WPE] = NAMED("embeddings.position_embeddings"),
+               [ES_ROLE_PATCH_WEIGHT] =
+                   NAMED("embeddings.patch_embeddings.projection.weight"),
+               [ES_ROLE_PATCH_BIAS] =
+                   NAMED("embeddings.patch_embeddings.projection.bias"),
+               [ES_ROLE_LN_1_WEIGHT] = NAMED("layernorm_before.weight"),
+               [ES_ROLE_LN_1_BIAS] = NAMED("layernorm_before.bias"),
+               [ES_ROLE_Q_WEIGHT] = NAMED("attention.attention.query.weight"),
+               [ES_ROLE_Q_BIAS] = NAMED("attention.attention.query.bias"),
+               [ES_ROLE_K_WEIGHT] = NAMED("attention.attention.key.weight"),
+               [ES_ROLE_K_BIAS] = NAMED("attention.attention.key.bias"),
+               [ES_ROLE_V_WEIGHT] = NAMED("attention.attention.value.weight"),
+               [ES_ROLE_V_BIAS] = NAMED("attention.attention.value.bias"),
+               [ES_ROLE_PROJ_WEIGHT] = NAMED("attention.output.dense.weight"),
+               [ES_ROLE_PROJ_BIAS] = NAMED("attention.output.dense.bias"),
+               [ES_ROLE_LN_2_WEIGHT] = NAMED("layernorm_after.weight"),
+               [ES_ROLE_LN_2_BIAS] = NAMED("layernorm_after.bias"),
+               [ES_ROLE_FC_WEIGHT] = NAMED("intermediate.dense.weight"),
+               [ES_ROLE_FC_BIAS] = NAMED("intermediate.dense.bias"),
+               [ES_ROLE_MLP_PROJ_WEIGHT] = NAMED("output.dense.weight"),
+               [ES_ROLE_MLP_PROJ_BIAS] = NAMED("output.dense.bias"),
+               [ES_ROLE_LN_F_WEIGHT] = NAMED("layernorm.weight"),
+               [ES_ROLE_LN_F_BIAS] = NAMED("layernorm.bias"),
+               [ES_ROLE_EMBED_OUT] = {.name = "classifier.weight",
+                                      .bare = true},
+               [ES_ROLE_LOGIT_BIAS] = {.name = "classifier.bias",
+                                       .bare = true}},
+    .ignored = vit_ignored,
+    .ignored_bare = vit_ignored,
+};
+
+/* --- names and layouts --------------------------------------------------- */
+
 /** Writes the name that one of the model's arrays has in the file; "" if the
  *  format has no such array. */
 static void name_in_file(char out[TENSOR_NAME_MAX], const es_weights *weights,
@@ -251,7 +326,7 @@ static es_status find_format(es_weights *weights)
 {
     if (is_format(weights, &gpt2) || is_format(weights, &neox) ||
         is_format(weights, &llama) || is_format(weights, &bert) ||
-        is_format(weights, &roberta) || is_format(weights, &es_weights_vit))
+        is_format(weights, &roberta) || is_format(weights, &vit))
         return ES_OK;
     return es_fail(
         ES_EFORMAT,
@@ -259,8 +334,7 @@ static es_status find_format(es_weights *weights)
         "GPT-2 (%s), GPT-NeoX (%s), Llama (%s), BERT or RoBERTa (%s), ViT (%s)",
         weights->path, gpt2.places[ES_ROLE_WTE].name,
         neox.places[ES_ROLE_WTE].name, llama.places[ES_ROLE_WTE].name,
-        bert.places[ES_ROLE_WTE].name,
-        es_weights_vit.places[ES_ROLE_CLASS].name);
+        bert.places[ES_ROLE_WTE].name, vit.places[ES_ROLE_CLASS].name);
 }
 
 /* --- sizes -------------------------------------------------------------- */
@@ -270,16 +344,19 @@ static es_status missing(const es_weights *weights, const char *name)
     return es_fail(ES_EFORMAT, "%s: tensor %s is missing", weights->path, name);
 }
 
-const es_tensor *es_weights_tensor(const es_weights *weights, int layer,
-                                   es_role role)
+/** Returns the tensor of one of the model's arrays, or NULL. */
+static const es_tensor *find_tensor(const es_weights *weights, int layer,
+                                    es_role role)
 {
     char name[TENSOR_NAME_MAX];
     name_in_file(name, weights, layer, role);
     return es_safetensors_find(weights->file, name);
 }
 
-es_status es_weights_extent(int *out, const es_weights *weights, int layer,
-                            es_role role, int dim)
+/** Reads an extent of a matrix and checks that it fits an int. Returns ES_OK or
+ *  ES_EFORMAT. */
+static es_status read_extent(int *out, const es_weights *weights, int layer,
+                             es_role role, int dim)
 {
     char name[TENSOR_NAME_MAX];
     name_in_file(name, weights, layer, role);
@@ -306,8 +383,8 @@ static es_status find_mlp_mult(es_weights *weights)
     bool turned =
         es_weights_layout(weights, ES_ROLE_FC_WEIGHT) != ES_LAYOUT_SAME;
     int width;
-    es_status status = es_weights_extent(&width, weights, 0, ES_ROLE_FC_WEIGHT,
-                                         turned ? 0 : 1);
+    es_status status =
+        read_extent(&width, weights, 0, ES_ROLE_FC_WEIGHT, turned ? 0 : 1);
     if (status < 0)
         return status;
     if (width % config->d_model)
@@ -316,6 +393,105 @@ static es_status find_mlp_mult(es_weights *weights)
                        "model width %d",
                        weights->path, width, config->d_model);
     config->mlp_mult = width / config->d_model;
+    return ES_OK;
+}
+
+/* Derives the sizes that need no number of heads. */
+static es_status find_llama_sizes(es_weights *weights)
+{
+    es_model_config *config = &weights->config;
+    config->arch = (es_arch){.rms_norm = true, .activation = ES_ACT_SWIGLU};
+    config->mlp_mult = 1;
+    config->bias = find_tensor(weights, 0, ES_ROLE_PROJ_BIAS) ? ES_BIAS_ALL
+                   : find_tensor(weights, 0, ES_ROLE_Q_BIAS)  ? ES_BIAS_QKV
+                                                              : ES_BIAS_NONE;
+    config->qk_norm = find_tensor(weights, 0, ES_ROLE_Q_NORM) != NULL;
+    config->tied = find_tensor(weights, -1, ES_ROLE_EMBED_OUT) == NULL;
+    return read_extent(&config->d_ff, weights, 0, ES_ROLE_FC_WEIGHT, 0);
+}
+
+/* Derives the sizes that depend on the number of heads, and compares them with
+ * config.json. */
+static es_status find_llama_heads(es_weights *weights)
+{
+    es_model_config *config = &weights->config;
+    int queries, keys;
+    es_status status;
+    if ((status = read_extent(&queries, weights, 0, ES_ROLE_Q_WEIGHT, 0)) < 0 ||
+        (status = read_extent(&keys, weights, 0, ES_ROLE_K_WEIGHT, 0)) < 0)
+        return status;
+    const int width = queries / config->n_head;
+    const int said_width = config->d_head, said = config->n_kv_head;
+    if (queries % config->n_head || keys % width)
+        return es_fail(ES_EFORMAT,
+                       "%s: queries of width %d and keys of width %d cannot be "
+                       "split into %d heads",
+                       weights->path, queries, keys, config->n_head);
+    config->d_head = queries == config->d_model ? 0 : width;
+    config->n_kv_head = keys / width;
+    if (said != 0 && said != config->n_kv_head)
+        return es_fail(ES_EFORMAT,
+                       "%s: num_key_value_heads in config.json is %d, but the "
+                       "weights have %d",
+                       weights->path, said, config->n_kv_head);
+    if (said_width != 0 && said_width != width)
+        return es_fail(
+            ES_EFORMAT,
+            "%s: head_dim in config.json is %d, but the weights have %d",
+            weights->path, said_width, width);
+    return ES_OK;
+}
+
+static es_status find_bert_sizes(es_weights *weights)
+{
+    es_model_config *config = &weights->config;
+    es_status status;
+    config->mlp_mult = 1;
+    config->final_norm = ES_FINAL_AUTO;
+    config->forward_only = true;
+    if ((status = read_extent(&config->ctx, weights, -1, ES_ROLE_WPE, 0)) < 0)
+        return status;
+    return read_extent(&config->d_ff, weights, 0, ES_ROLE_FC_WEIGHT, 0);
+}
+
+/* Reads extent `dim` of an array that must have n_dims extents. */
+static es_status read_vit_extent(int *out, const es_weights *weights, int layer,
+                                 es_role role, int n_dims, int dim)
+{
+    const es_tensor *tensor = find_tensor(weights, layer, role);
+    if (!tensor || tensor->n_dims != n_dims || tensor->dims[dim] < 1 ||
+        tensor->dims[dim] > INT_MAX)
+        return es_fail(ES_EFORMAT,
+                       "%s: %s is missing or does not have the shape of a ViT",
+                       weights->path, tensor ? tensor->name : "an array");
+    *out = (int)tensor->dims[dim];
+    return ES_OK;
+}
+
+static es_status find_vit_sizes(es_weights *weights)
+{
+    es_model_config *config = &weights->config;
+    es_image *image = &config->image;
+    const struct {
+        int *size;
+        int layer;
+        es_role role;
+        int n_dims, dim;
+    } sizes[] = {{&config->d_model, -1, ES_ROLE_WPE, 3, 2},
+                 {&config->ctx, -1, ES_ROLE_WPE, 3, 1},
+                 {&image->channels, -1, ES_ROLE_PATCH_WEIGHT, 4, 1},
+                 {&image->patch, -1, ES_ROLE_PATCH_WEIGHT, 4, 2},
+                 {&image->classes, -1, ES_ROLE_EMBED_OUT, 2, 0},
+                 {&config->d_ff, 0, ES_ROLE_FC_WEIGHT, 2, 0}};
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        es_status status =
+            read_vit_extent(sizes[i].size, weights, sizes[i].layer,
+                            sizes[i].role, sizes[i].n_dims, sizes[i].dim);
+        if (status < 0)
+            return status;
+    }
+    config->mlp_mult = 1;
+    config->vocab = 0; /* the data determine the number of levels of a pixel */
     return ES_OK;
 }
 
@@ -341,18 +517,17 @@ static es_status find_sizes(es_weights *weights)
                        "%s: no layers: no tensor name begins with %s0.",
                        weights->path, weights->format->layer);
     if (es_families[config->family].has_images)
-        return es_weights_vit_sizes(weights);
-    if ((status = es_weights_extent(&config->vocab, weights, -1, ES_ROLE_WTE,
-                                    0)) < 0 ||
-        (status = es_weights_extent(&config->d_model, weights, -1, ES_ROLE_WTE,
-                                    1)) < 0 ||
+        return find_vit_sizes(weights);
+    if ((status = read_extent(&config->vocab, weights, -1, ES_ROLE_WTE, 0)) <
+            0 ||
+        (status = read_extent(&config->d_model, weights, -1, ES_ROLE_WTE, 1)) <
+            0 ||
         (config->family == ES_FAMILY_GPT2 &&
-         (status = es_weights_extent(&config->ctx, weights, -1, ES_ROLE_WPE,
-                                     0)) < 0))
+         (status = read_extent(&config->ctx, weights, -1, ES_ROLE_WPE, 0)) < 0))
         return status;
     if (config->family == ES_FAMILY_BERT)
-        return es_weights_bert_sizes(weights);
-    return config->family == ES_FAMILY_LLAMA ? es_weights_llama_sizes(weights)
+        return find_bert_sizes(weights);
+    return config->family == ES_FAMILY_LLAMA ? find_llama_sizes(weights)
                                              : find_mlp_mult(weights);
 }
 
@@ -407,6 +582,37 @@ static bool is_among(const char *name, const char *const *names)
     return *names != NULL;
 }
 
+/* Returns true for tensors of BERT and RoBERTa that belong to no array: those
+ * of the layers that make predictions from the last layer's output, constants,
+ * and the token types, which weights_load.c adds to the positions. */
+static bool is_outside_bert(const es_weights *weights, const char *name)
+{
+    static const char *const outside[] = {"cls.", "lm_head.", "classifier.",
+                                          "qa_outputs."};
+    static const char *const inside[] = {
+        "pooler.", "embeddings.position_ids", "embeddings.token_type_ids",
+        "embeddings.token_type_embeddings.weight"};
+    const size_t n = strlen(weights->prefix);
+    for (size_t i = 0; i < COUNT(outside); i++)
+        if (strncmp(name, outside[i], strlen(outside[i])) == 0)
+            return true;
+    if (strncmp(name, weights->prefix, n) != 0)
+        return false;
+    for (size_t i = 0; i < COUNT(inside); i++)
+        if (strncmp(name + n, inside[i], strlen(inside[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Returns true for tensors of ViT that belong to no array. */
+static bool is_outside_vit(const es_weights *weights, const char *name)
+{
+    static const char pooler[] = "pooler.";
+    const size_t n = strlen(weights->prefix);
+    return strncmp(name, weights->prefix, n) == 0 &&
+           strncmp(name + n, pooler, strlen(pooler)) == 0;
+}
+
 static bool is_ignored(const es_weights *weights, const char *name)
 {
     int layer;
@@ -416,9 +622,9 @@ static bool is_ignored(const es_weights *weights, const char *name)
     if (rest)
         return is_among(rest, weights->format->ignored);
     if (weights->format->family == ES_FAMILY_BERT)
-        return es_weights_bert_ignores(weights, name);
+        return is_outside_bert(weights, name);
     if (weights->format->family == ES_FAMILY_VIT)
-        return es_weights_vit_ignores(weights, name);
+        return is_outside_vit(weights, name);
     /* Llama's output matrix is a parameter of the model unless it is tied to
      * the embedding. */
     if (weights->config.family == ES_FAMILY_LLAMA && !weights->config.tied)
@@ -450,7 +656,7 @@ static es_status refuse_others(const es_weights *weights)
     return ES_OK;
 }
 
-/* --- names ---------------------------------------------------------------- */
+/* --- prefixes of wrappers ------------------------------------------------ */
 
 /* Removes the prefixes of wrappers from the names of the tensors. */
 static es_status unwrap_names(es_weights *weights)
@@ -499,7 +705,7 @@ static es_status take_foreign(es_weights *weights, int n_head)
                        "and their folder has no config.json: give --n-head",
                        weights->path);
     if (status == ES_OK && weights->config.family == ES_FAMILY_LLAMA)
-        status = es_weights_llama_heads(weights);
+        status = find_llama_heads(weights);
     return status;
 }
 

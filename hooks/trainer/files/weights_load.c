@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
 /* --- compatible models --------------------------------------------------- */
 
 /** Returns `want` without the parts that `have` lacks and that have no effect
@@ -224,6 +226,33 @@ static es_status read_corner(float *out, const es_safetensors *file,
     return ES_OK;
 }
 
+/* Reads the positions (T,d) of BERT or RoBERTa from `tensor`, and adds the
+ * embedding of the first token type to each. */
+static es_status read_positions(float *out, const es_weights *weights,
+                                const es_tensor *tensor, const es_param *param)
+{
+    static const char name[] = "embeddings.token_type_embeddings.weight";
+    char full[ES_PARAM_NAME_MAX];
+    snprintf(full, sizeof full, "%s%s", weights->prefix, name);
+    const es_tensor *types = es_safetensors_find(weights->file, full);
+    const size_t d = (size_t)weights->config.d_model;
+    float row[1024];
+    es_status status = es_safetensors_read(
+        weights->file, tensor, out, (size_t)weights->n_skipped * d, param->n);
+    if (status == ES_OK && (!types || types->n_dims != 2 ||
+                            types->dims[0] < 1 || types->dims[1] != (int64_t)d))
+        return es_fail(ES_EFORMAT, "%s: %s is missing or has the wrong width",
+                       weights->path, full);
+    for (size_t first = 0; status == ES_OK && first < d; first += COUNT(row)) {
+        const size_t n = d - first < COUNT(row) ? d - first : COUNT(row);
+        status = es_safetensors_read(weights->file, types, row, first, n);
+        for (size_t i = 0; status == ES_OK && i < param->n / d; i++)
+            for (size_t c = 0; c < n; c++)
+                out[i * d + first + c] += row[c];
+    }
+    return status;
+}
+
 static es_status read_array(buffers *array, const es_weights *weights,
                             const es_tensor *tensor, const es_param *param)
 {
@@ -232,7 +261,7 @@ static es_status read_array(buffers *array, const es_weights *weights,
     es_status status;
     if (weights->format && param->role == ES_ROLE_WPE &&
         weights->config.family == ES_FAMILY_BERT)
-        return es_weights_bert_positions(array->ours, weights, param);
+        return read_positions(array->ours, weights, tensor, param);
     if (layout == ES_LAYOUT_SAME) {
         char old[ES_PARAM_NAME_MAX];
         status = read_corner(array->ours, weights->file, tensor, param);
