@@ -1,7 +1,7 @@
 /**
  * Reads the description of the layers (names, kinds, ceilings) in a run's
- * configuration, and the facts that es_judge needs about a run. store/README.md
- * describes the JSON.
+ * configuration, and the facts that es_judge needs about a run.
+ * store/run-file.md describes the JSON.
  */
 #ifndef ES_LAYERS_H
 #define ES_LAYERS_H

@@ -69,6 +69,13 @@ third_party 'cmocka.h' 'tests/support/cmocka_all.h'
 third_party 'cuda|vector_' 'hooks/trainer/cuda/|tests/gpu/|tests/emulation/'
 third_party 'cublas' 'hooks/trainer/cuda/gemm.cu'
 
+# Sources that a page names exist.
+while IFS=: read -r page line name; do
+    name=${name//\`/}
+    [[ $name == _*.c ]] && continue # the ending of several names
+    sources "*/${name##*/}" "${name##*/}" | grep -q . || breach "$page:$line: no such source: $name"
+done < <(git ls-files '*.md' ':!CHANGELOG.md' ':!samples/results/*' | xargs grep -noE '`[a-z0-9_/]+\.(c|h|cu|cuh|cc|py|sh)`' /dev/null)
+
 for script in tests/*/test_*.sh; do
     [ -x "$script" ] || breach "$script: is not executable"
 done
