@@ -300,16 +300,6 @@ static inline int es_model_logit_stride(const es_model *model)
 es_mem *es_model_value(const es_model *model, int layer, es_role role);
 es_mem *es_model_gradient(const es_model *model, int layer, es_role role);
 
-/** Returns the part of wpe that begins with the position of the first token;
- *  NULL if wpe is NULL. */
-static inline es_mem *es_model_positions(const es_model *model, es_mem *wpe)
-{
-    const es_model_config *config = &model->config;
-    return wpe ? es_mem_at(wpe, (size_t)es_model_config_n_skipped(config) *
-                                    (size_t)config->d_model * sizeof(float))
-               : NULL;
-}
-
 /** Returns the tokens of the pass, which operations compare with the padding
  *  token; NULL if there is no padding. */
 static inline const es_mem *es_model_padded(const es_model *model)
@@ -317,21 +307,12 @@ static inline const es_mem *es_model_padded(const es_model *model)
     return model->config.padding >= 0 ? model->tokens : NULL;
 }
 
-/** Functions that return operands for the back-end's operations. */
-/* the matrix and bias before the last norm */
-es_linear es_model_transform(const es_model *model);
-/* the projection of patches to rows */
+/** Return operands of operations: the projection of patches to rows, a layer's
+ *  activation and attention, and AdamW's settings for a group of parameters. */
 es_linear es_model_patch(const es_model *model);
-es_image es_model_image(const es_model *model);
-es_linear es_model_head(const es_model *model);
 es_act es_model_act(const es_model *model, int layer);
-
-/** Returns the memory for the FFN's inner values after the activation: the
- *  scratch array, or `pre` itself if there is no activation. */
-es_mem *es_model_post(const es_model *model, int layer);
 es_attention es_model_attention(const es_model *model, int layer);
-es_sharing es_model_sharing(const es_model *model, int layer);
-es_penalty es_model_penalty(const es_model *model, int layer);
+es_adamw es_model_adamw(const es_train_config *train, es_param_group group);
 
 /** Returns the row statistics of one layer, (B,H,T) each. */
 es_row_mem es_model_layer_rows(const es_model *model, int layer);
@@ -365,7 +346,25 @@ static inline es_role es_model_head_role(const es_model *model)
                : ES_ROLE_EMBED_OUT;
 }
 
-/* Functions that model_forward.c defines. */
+/** Returns the number of rows of logits that are computed at once. */
+int es_model_loss_rows(const es_model *model);
+
+/** Returns the address in the back-end's memory of a part of the report, given
+ *  the part's address in the host's copy. */
+es_mem *es_model_reported(const es_model *model, const void *part);
+
+/** Returns the number of bytes of the report that must be fetched for the
+ *  passes since es_model_begin. */
+size_t es_model_report_bytes(const es_model *model);
+
+/** es_model_replays runs the sequence if it has been captured, and returns
+ *  true; otherwise the caller must issue the sequence's operations and call
+ *  es_model_launch. While a whole step is captured, the operations become part
+ *  of the step's sequence. */
+bool es_model_replays(const es_model *model, int sequence);
+void es_model_launch(const es_model *model);
+
+/* Functions that pass.c defines. */
 
 /** Returns how many of the targets (B,T) are not ES_NO_TARGET. */
 int es_model_count_targets(const es_model *model, const int32_t *targets);
@@ -373,31 +372,12 @@ int es_model_count_targets(const es_model *model, const int32_t *targets);
 /** Runs the forward pass of es_model_pass over model->tokens and targets. */
 void es_model_run_pass(es_model *model, bool has_targets, bool training);
 
-/** Computes y = residual + dropout(x). `back` is true if x is a gradient. */
-void es_model_drop(const es_model *model, es_mem *y, const es_mem *residual,
-                   const es_mem *x, int place, bool back);
-
-/* Functions that model_backward.c defines. */
-
 /** Runs the backward pass of es_model_backward. */
 void es_model_run_backward(es_model *model, double scale);
 
 /** Returns true if `scale` is the scale of the gradients with which operations
  *  are captured, which is the scale of the first call. */
 bool es_model_captures_scale(es_model *model, double scale);
-
-/* Functions that model_loss.c defines. */
-
-/** Returns the number of rows of logits that are computed at once. */
-int es_model_loss_rows(const es_model *model);
-
-/** Computes the loss of a pass and adds it to the tally. */
-void es_model_loss(const es_model *model);
-
-/** Computes the gradient of Nf's output in du, or without Nf the gradient of
- *  the last x in dx, and adds the gradients of the output matrix. If `counts`,
- *  also computes the loss. */
-void es_model_loss_backward(const es_model *model, double scale, bool counts);
 
 /* Functions that model_weights.c defines. */
 
@@ -438,10 +418,6 @@ void es_model_refresh_copies(es_model *model);
 /** Allocates the report. Returns ES_OK or ES_ENOMEM. */
 es_status es_model_plan_report(es_model *model) ES_MUST_USE;
 
-/** Returns the address in the back-end's memory of a part of the report, given
- *  the part's address in the host's copy. */
-es_mem *es_model_reported(const es_model *model, const void *part);
-
 /** es_model_fetches returns true if the host can fetch a step's report without
  *  waiting for later operations. fetch_report starts the transfer after a step
  *  has been launched; end_fetched waits for the transfer. */
@@ -461,17 +437,6 @@ void es_model_begin_report(es_model *model, bool measure,
 void es_model_begin_step(es_model *model, const es_train_config *train,
                          double lr);
 es_status es_model_end_step(es_model *model, es_outcome *out) ES_MUST_USE;
-
-/** Returns the number of bytes of the report that must be fetched for the
- *  passes since es_model_begin. */
-size_t es_model_report_bytes(const es_model *model);
-
-/** es_model_replays runs the sequence if it has been captured, and returns
- *  true; otherwise the caller must issue the sequence's operations and call
- *  es_model_launch. While a whole step is captured, the operations become part
- *  of the step's sequence. */
-bool es_model_replays(const es_model *model, int sequence);
-void es_model_launch(const es_model *model);
 
 /* Functions that ranges.c defines. */
 
@@ -593,11 +558,6 @@ void es_model_detail_weights(es_model *model);
 
 /** Measures the details of the step that has just been taken. */
 void es_model_detail_step(es_model *model, const es_train_config *train);
-
-/* Functions that model_step.c defines. */
-
-/** Returns AdamW's settings for a group of parameters. */
-es_adamw es_model_adamw(const es_train_config *train, es_param_group group);
 
 /** Allocates all memory except that of the parameters, and divides it into
  *  arrays. Returns ES_OK or ES_ENOMEM. */

@@ -41,17 +41,6 @@ static void clip_heads(const es_model *model, const es_mem *control)
         }
 }
 
-es_adamw es_model_adamw(const es_train_config *train, es_param_group group)
-{
-    const double decays[ES_N_GROUPS] = {
-        [ES_GROUP_DECAY] = train->weight_decay,
-        [ES_GROUP_SLOPE] = train->slope_decay ? train->weight_decay : 0};
-    return (es_adamw){.beta1 = (float)train->beta1,
-                      .beta2 = (float)train->beta2,
-                      .eps = (float)train->eps,
-                      .decay = (float)decays[group]};
-}
-
 static void update(const es_model *model, const es_train_config *train,
                    bool may_skip)
 {

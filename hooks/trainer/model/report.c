@@ -60,25 +60,6 @@ es_status es_model_plan_report(es_model *model)
     return model->ops->reserve(model->backend, &report->memory, bytes);
 }
 
-es_mem *es_model_reported(const es_model *model, const void *part)
-{
-    const char *begin = (const char *)model->report.tally;
-    return es_mem_at(model->report.memory,
-                     (size_t)((const char *)part - begin));
-}
-
-bool es_model_replays(const es_model *model, int sequence)
-{
-    return !model->is_in_step && model->ops->replay &&
-           model->ops->replay(model->backend, sequence);
-}
-
-void es_model_launch(const es_model *model)
-{
-    if (!model->is_in_step && model->ops->launch)
-        model->ops->launch(model->backend);
-}
-
 /* --- begin ---------------------------------------------------------------- */
 
 static es_control control_of(const es_model *model,
@@ -92,12 +73,6 @@ static es_control control_of(const es_model *model,
         control.correction2 = (float)(1 - pow(train->beta2, step));
     }
     return control;
-}
-
-size_t es_model_report_bytes(const es_model *model)
-{
-    const es_report *report = &model->report;
-    return report->measured ? report->n_bytes : report->n_always;
 }
 
 void es_model_begin_report(es_model *model, bool measure,
