@@ -102,23 +102,10 @@ es_status es_sweep_spec_read(es_sweep_spec *out, const char *path,
                              size_t n_draws) ES_MUST_USE;
 
 /**
- * Checks a spec that was read, adds defaults and draws values.
- * es_sweep_spec_read calls this function and returns its status.
- */
-es_status es_sweep_spec_complete(es_sweep_spec *spec) ES_MUST_USE;
-
-/**
  * Returns true if the runs may have different values of the option, that is,
  * for arch, seed and the keys of [grid] and [random].
  */
 bool es_sweep_is_axis(const es_sweep_option *option);
-
-/**
- * es_sweep_is_own_key returns true if `key` is a key that section [sweep] of a
- * spec accepts. es_sweep_is_own returns true if `option` sets that key.
- */
-bool es_sweep_is_own_key(const char *key);
-bool es_sweep_is_own(const es_sweep_option *option, const char *key);
 
 /**
  * Finds the option with the given key, either in [slurm] or in the other
