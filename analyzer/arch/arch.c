@@ -1,7 +1,7 @@
 /* Parses the notation of architectures part by part and prints its canonical
    form, for the trainer's options and for the descriptions of models in run
    files. */
-#include "analyzer/arch/arch_internal.h"
+#include "analyzer/arch/arch.h"
 
 #include "analyzer/base/text.h"
 
@@ -9,45 +9,192 @@
 #include <string.h>
 
 #define DEFAULT_SLOPE 0.01
+#define DEFAULT_POWER_EPSILON 1e-3
 
 /* Kinds of parts that may appear at most once each (bits of a mask). */
 enum { KIND_LN = 1, KIND_ACT = 2, KIND_FFN = 4, KIND_WN = 8, KIND_SN = 16 };
 /* Values of a part of kind KIND_LN: no normalisation, LN or RN. */
 enum { NORM_NONE, NORM_LAYER, NORM_RMS };
 
+/* One part of an architecture, NAME or NAME(ARGUMENT), split into its pieces.
+ */
+typedef struct arch_part {
+    char text[ES_ARCH_TEXT_MAX]; /* the whole part, for messages */
+    char name[ES_ARCH_TEXT_MAX];
+    char argument[ES_ARCH_TEXT_MAX];
+    bool has_argument;
+    bool has_range; /* [first-last] or [first] */
+    int first, last;
+} arch_part;
+
 typedef es_status part_reader(es_arch *arch, const arch_part *part);
 
-es_status es_arch_refuse(const arch_part *part, const char *why)
+/* Fails with ES_EUSAGE and a message that names the part and the reason. */
+static es_status refuse_part(const arch_part *part, const char *why)
 {
     return es_fail(ES_EUSAGE, "architecture part '%.80s': %s", part->text, why);
 }
 
 /* Cuts `text` at its first comma and lets *rest point to the text after the
    comma, or sets *rest to NULL if `text` has no comma. */
-void es_arch_split_comma(char *text, char **rest)
+static void split_comma(char *text, char **rest)
 {
     *rest = strchr(text, ',');
     if (*rest)
         *(*rest)++ = 0;
 }
 
-es_status es_arch_read_number(double *out, const arch_part *part,
-                              const char *text)
+/* Reads a decimal number. */
+static es_status read_number(double *out, const arch_part *part,
+                             const char *text)
 {
     /* es_double_parse does not know the part, so replace its message by a
      * message that names the part. */
     if (es_double_parse(out, text) < 0)
-        return es_arch_refuse(part, "expected a decimal number");
+        return refuse_part(part, "expected a decimal number");
     return ES_OK;
 }
 
-/* --- parts ---------------------------------------------------------------- */
+/* --- attentions ----------------------------------------------------------- */
+
+static es_status read_clip(es_arch *arch, const arch_part *part,
+                           const char *text)
+{
+    const double most = (double)FLT_MAX;
+    es_status status = read_number(&arch->clip, part, text);
+    if (status == ES_OK && !(arch->clip >= 1 / most && arch->clip <= most))
+        status = refuse_part(part, "QK-Clip's largest logit must be a number "
+                                   "above 0, as in SM(clip 100)");
+    return status;
+}
+
+/* Reads one of the options t, clip and gate of SM. Each may appear once. */
+static es_status read_softmax_option(es_arch *arch, const arch_part *part,
+                                     const char *text)
+{
+    const bool is_clip = strncmp(text, "clip", 4) == 0;
+    bool *flag = strcmp(text, "t") == 0      ? &arch->temperature
+                 : strcmp(text, "gate") == 0 ? &arch->gate
+                                             : NULL;
+    if (!is_clip && !flag)
+        return refuse_part(part,
+                           "expected t for learnable temperatures, clip and "
+                           "a number for QK-Clip, or gate: "
+                           "SM(t,clip 100,gate)");
+    if (is_clip ? arch->clip > 0 : *flag)
+        return refuse_part(part, "t, clip and gate may appear only once each");
+    if (is_clip)
+        return read_clip(arch, part, text + 4);
+    *flag = true;
+    return ES_OK;
+}
+
+static es_status read_softmax(es_arch *arch, const arch_part *part)
+{
+    char text[ES_ARCH_TEXT_MAX], *option = text, *rest;
+    es_status status = ES_OK;
+    arch->attention = ES_SOFTMAX;
+    memcpy(text, part->argument, sizeof text);
+    for (; part->has_argument && option && status == ES_OK; option = rest) {
+        split_comma(option, &rest);
+        status = read_softmax_option(arch, part, option);
+    }
+    return status;
+}
+
+/* Reads one of the options that follow the power of PSM. */
+static es_status read_power_option(es_arch *arch, const arch_part *part,
+                                   const char *text, bool *has_epsilon)
+{
+    const es_row_length length = strcmp(text, "length") == 0 ? ES_LENGTH_VISIBLE
+                                 : strcmp(text, "lengthT") == 0
+                                     ? ES_LENGTH_CONTEXT
+                                     : ES_LENGTH_NONE;
+    bool *flag = strcmp(text, "plain") == 0  ? &arch->power_plain
+                 : strcmp(text, "gate") == 0 ? &arch->gate
+                                             : NULL;
+    if (strncmp(text, "clip", 4) == 0)
+        return refuse_part(part,
+                           "PowerSoftmax does not depend on the size of its "
+                           "logits: clip is only for SM");
+    if (flag ? *flag : length ? arch->length != ES_LENGTH_NONE : *has_epsilon)
+        return refuse_part(part,
+                           "an epsilon, plain, length and gate may appear only "
+                           "once each");
+    if (flag)
+        *flag = true;
+    else if (length)
+        arch->length = length;
+    if (flag || length)
+        return ES_OK;
+    *has_epsilon = true;
+    if (es_double_parse(&arch->power_epsilon, text) < 0)
+        return refuse_part(part,
+                           "expected an epsilon, plain, length, length T or "
+                           "gate after the power: PSM(4,1e-3,length)");
+    if (arch->power_epsilon < 0)
+        return refuse_part(part, "the epsilon may not be negative");
+    return ES_OK;
+}
+
+static double default_epsilon(const es_arch *arch)
+{
+    return arch->power_plain ? 0 : DEFAULT_POWER_EPSILON;
+}
+
+static es_status read_power_softmax(es_arch *arch, const arch_part *part)
+{
+    char text[ES_ARCH_TEXT_MAX], *option, *rest;
+    bool has_epsilon = false;
+    int64_t power;
+    es_status status = ES_OK;
+    memcpy(text, part->argument, sizeof text);
+    split_comma(text, &option);
+    if (es_int_parse(&power, text, 2, ES_POWER_MAX) < 0 || power % 2 != 0)
+        return refuse_part(part,
+                           "the power must be an even number from 2 to 64");
+    arch->attention = ES_POWER_SOFTMAX;
+    arch->power = (int)power;
+    for (; option && status == ES_OK; option = rest) {
+        split_comma(option, &rest);
+        status = read_power_option(arch, part, option, &has_epsilon);
+    }
+    if (!has_epsilon)
+        arch->power_epsilon = default_epsilon(arch);
+    return status;
+}
+
+static es_status read_scaled_relu(es_arch *arch, const arch_part *part)
+{
+    char text[ES_ARCH_TEXT_MAX], *option = text, *rest;
+    memcpy(text, part->argument, sizeof text);
+    arch->attention = ES_SCALED_RELU;
+    arch->length = ES_LENGTH_VISIBLE;
+    for (; part->has_argument && option; option = rest) {
+        split_comma(option, &rest);
+        const bool is_context = strcmp(option, "T") == 0;
+        if (!is_context && strcmp(option, "gate") != 0)
+            return refuse_part(part,
+                               "expected gate, or T to divide by the context "
+                               "instead of the number of keys that a row "
+                               "sees: RA(T,gate)");
+        if (is_context ? arch->length == ES_LENGTH_CONTEXT : arch->gate)
+            return refuse_part(part, "T and gate may appear only once each");
+        if (is_context)
+            arch->length = ES_LENGTH_CONTEXT;
+        else
+            arch->gate = true;
+    }
+    return ES_OK;
+}
+
+/* --- other parts ---------------------------------------------------------- */
 
 static es_status read_leaky(es_arch *arch, const arch_part *part)
 {
     char text[ES_ARCH_TEXT_MAX], *init;
     memcpy(text, part->argument, sizeof text);
-    es_arch_split_comma(text, &init);
+    split_comma(text, &init);
     arch->activation = ES_ACT_LEAKY;
     arch->slope = DEFAULT_SLOPE;
     if (strcmp(text, "layer") == 0)
@@ -55,12 +202,12 @@ static es_status read_leaky(es_arch *arch, const arch_part *part)
     else if (strcmp(text, "global") == 0)
         arch->slope_kind = ES_SLOPE_GLOBAL;
     else if (init)
-        return es_arch_refuse(part,
-                              "only a learnable slope, layer or global, has a "
-                              "second argument");
+        return refuse_part(part,
+                           "only a learnable slope, layer or global, has a "
+                           "second argument");
     else
         init = text;
-    return init ? es_arch_read_number(&arch->slope, part, init) : ES_OK;
+    return init ? read_number(&arch->slope, part, init) : ES_OK;
 }
 
 static es_status read_removed(es_arch *arch, const arch_part *part)
@@ -68,9 +215,9 @@ static es_status read_removed(es_arch *arch, const arch_part *part)
     const char *which = part->name + strlen("ScFuFFN");
     int64_t n;
     if (es_int_parse(&n, which + 1, 0, INT32_MAX) < 0)
-        return es_arch_refuse(
-            part, "ScFuFFNi and ScFuFFNe are followed by the number "
-                  "of last or first layers whose FFN is removed");
+        return refuse_part(part,
+                           "ScFuFFNi and ScFuFFNe are followed by the number "
+                           "of last or first layers whose FFN is removed");
     arch->ffn = ES_FFN_FUSED;
     *(*which == 'e' ? &arch->n_removed_first : &arch->n_removed) = (int)n;
     return ES_OK;
@@ -83,18 +230,18 @@ static es_status add_span(es_arch *arch, const arch_part *part)
     es_act_span new = {arch->activation, arch->slope, part->first, part->last};
     int at = arch->n_spans;
     if (arch->slope_kind != ES_SLOPE_FIXED)
-        return es_arch_refuse(
+        return refuse_part(
             part,
             "a learnable slope applies to all layers: leave out the range");
     if (arch->activation == ES_ACT_SWIGLU)
-        return es_arch_refuse(part, "SwiGLU has a third matrix and applies to "
-                                    "all layers: leave out the range");
+        return refuse_part(part, "SwiGLU has a third matrix and applies to "
+                                 "all layers: leave out the range");
     if (at == ES_ARCH_SPANS_MAX)
-        return es_arch_refuse(part, "more than 8 ranges of layers");
+        return refuse_part(part, "more than 8 ranges of layers");
     for (int i = 0; i < arch->n_spans; i++)
         if (new.first <= arch->spans[i].last &&
             arch->spans[i].first <= new.last)
-            return es_arch_refuse(
+            return refuse_part(
                 part, "a layer in its range already has an activation");
     for (; at > 0 && arch->spans[at - 1].first > new.first; at--)
         arch->spans[at] = arch->spans[at - 1];
@@ -126,15 +273,15 @@ static es_status read_norm(es_arch *arch, const arch_part *part)
         if (strcmp(norm_sets[i].name, part->argument) == 0)
             set = norm_sets[i].set;
     if (!set)
-        return es_arch_refuse(part, "expected FFN, QK, QKV, QKVO, or one of "
-                                    "the last three with ,FFN as in QKV,FFN");
+        return refuse_part(part, "expected FFN, QK, QKV, QKVO, or one of "
+                                 "the last three with ,FFN as in QKV,FFN");
     if (part->name[0] == 'W')
         arch->weight_norm = set;
     else
         arch->spectral_norm = set;
     if (arch->weight_norm & arch->spectral_norm)
-        return es_arch_refuse(part,
-                              "WNorm and SNorm may not name the same matrix");
+        return refuse_part(part,
+                           "WNorm and SNorm may not name the same matrix");
     return ES_OK;
 }
 
@@ -153,9 +300,9 @@ static const struct rule {
     part_reader *read;
     int value;
 } rules[] = {
-    {"SM", MAYBE, 0, "attention", es_arch_read_softmax, 0},
-    {"PSM", ARGUMENT, 0, "attention", es_arch_read_power_softmax, 0},
-    {"RA", MAYBE, 0, "attention", es_arch_read_scaled_relu, 0},
+    {"SM", MAYBE, 0, "attention", read_softmax, 0},
+    {"PSM", ARGUMENT, 0, "attention", read_power_softmax, 0},
+    {"RA", MAYBE, 0, "attention", read_scaled_relu, 0},
     {"LN", NO_ARGUMENT, KIND_LN, "LN or RN", NULL, NORM_LAYER},
     {"RN", NO_ARGUMENT, KIND_LN, "LN or RN", NULL, NORM_RMS},
     {"G", NO_ARGUMENT, KIND_ACT, "activation", NULL, ES_ACT_GELU},
@@ -193,7 +340,7 @@ static es_status unknown_part(const arch_part *part, bool first)
     if (!part->name[0])
         return es_fail(ES_EUSAGE, "architecture: an empty part; write for "
                                   "example SM+LN+G");
-    return es_arch_refuse(
+    return refuse_part(
         part,
         first ? "unknown; an architecture begins with SM, "
                 "SM(t), SM(clip 100), SM(gate), PSM(p) or RA"
@@ -207,7 +354,7 @@ static es_status check_kind(const arch_part *part, const struct rule *rule,
 {
     const bool is_more = part->has_range && arch->n_spans > 0;
     if (part->has_range && rule->kind != KIND_ACT)
-        return es_arch_refuse(
+        return refuse_part(
             part, "only an activation takes a range of layers, as in G[0-5]");
     if (seen & rule->kind && !is_more)
         return es_fail(ES_EUSAGE,
@@ -216,7 +363,7 @@ static es_status check_kind(const arch_part *part, const struct rule *rule,
                        part->text, rule->kind_name);
     if ((seen | rule->kind) == (seen | KIND_ACT | KIND_FFN) &&
         (rule->kind & (KIND_ACT | KIND_FFN)))
-        return es_arch_refuse(
+        return refuse_part(
             part, "a Sc... FFN is linear: it excludes G, GT, R, LR(...) "
                   "and SwiGLU");
     return ES_OK;
@@ -229,12 +376,11 @@ static es_status read_part(es_arch *arch, const arch_part *part, bool first,
     if (!rule || (first && rule->kind))
         return unknown_part(part, first);
     if (!first && !rule->kind)
-        return es_arch_refuse(part,
-                              "the attention must come first and only once");
+        return refuse_part(part, "the attention must come first and only once");
     if (rule->argument == NO_ARGUMENT && part->has_argument)
-        return es_arch_refuse(part, "takes no argument");
+        return refuse_part(part, "takes no argument");
     if (rule->argument == ARGUMENT && !part->has_argument)
-        return es_arch_refuse(part, "needs an argument in parentheses");
+        return refuse_part(part, "needs an argument in parentheses");
     es_status status = check_kind(part, rule, *seen, arch);
     *seen |= rule->kind;
     if (status < 0)
@@ -259,14 +405,14 @@ static es_status split_range(arch_part *out, char *open)
     char *end = open + strlen(open) - 1, *dash = strchr(open, '-');
     int64_t first, last;
     if (*end != ']')
-        return es_arch_refuse(
-            out, "the range of layers must come last, as in G[0-5]");
+        return refuse_part(out,
+                           "the range of layers must come last, as in G[0-5]");
     *end = 0;
     if (dash)
         *dash = 0;
     if (es_int_parse(&first, open + 1, 0, INT32_MAX) < 0 ||
         es_int_parse(&last, dash ? dash + 1 : open + 1, first, INT32_MAX) < 0)
-        return es_arch_refuse(
+        return refuse_part(
             out, "expected layers as [first-last] or [layer], counted from 0");
     *open = 0;
     out->has_range = true;
@@ -289,7 +435,7 @@ static es_status split_part(arch_part *out, const char *text, size_t n)
         return ES_OK;
     if (!open || out->name[n - 1] != ')' ||
         strpbrk(open + 1, "()") != out->name + n - 1)
-        return es_arch_refuse(out, "parentheses do not match");
+        return refuse_part(out, "parentheses do not match");
     out->has_argument = true;
     memcpy(out->argument, open + 1, (size_t)(out->name + n - 1 - (open + 1)));
     *open = 0;
@@ -375,6 +521,54 @@ es_status es_arch_parse(es_arch *out, const char *text)
 
 /* --- printing ------------------------------------------------------------- */
 
+static void print_softmax(es_text *text, const es_arch *arch)
+{
+    char number[ES_FLOAT_TEXT_MAX];
+    const char *open = "("; /* opening parenthesis; replaced by a comma after
+                               the first option */
+    es_text_append(text, "SM");
+    if (arch->temperature) {
+        es_text_append(text, "%st", open);
+        open = ",";
+    }
+    if (arch->clip > 0) {
+        es_text_append(text, "%sclip%s", open,
+                       es_double_print(number, arch->clip));
+        open = ",";
+    }
+    if (arch->gate)
+        es_text_append(text, "%sgate", open);
+    if (arch->temperature || arch->clip > 0 || arch->gate)
+        es_text_append(text, ")");
+}
+
+static void print_power_softmax(es_text *text, const es_arch *arch)
+{
+    static const char *const lengths[] = {"", ",length", ",lengthT"};
+    char number[ES_FLOAT_TEXT_MAX];
+    es_text_append(text, "PSM(%d", arch->power);
+    if (arch->power_epsilon != default_epsilon(arch))
+        es_text_append(text, ",%s",
+                       es_double_print(number, arch->power_epsilon));
+    es_text_append(text, "%s%s%s)", arch->power_plain ? ",plain" : "",
+                   lengths[arch->length], arch->gate ? ",gate" : "");
+}
+
+static void print_attention(es_text *text, const es_arch *arch)
+{
+    const bool is_context = arch->length == ES_LENGTH_CONTEXT;
+    if (arch->attention == ES_SOFTMAX)
+        print_softmax(text, arch);
+    else if (arch->attention == ES_POWER_SOFTMAX)
+        print_power_softmax(text, arch);
+    else
+        es_text_append(text, "RA%s",
+                       is_context && arch->gate ? "(T,gate)"
+                       : is_context             ? "(T)"
+                       : arch->gate             ? "(gate)"
+                                                : "");
+}
+
 static void print_leaky(es_text *text, const es_arch *arch)
 {
     char number[ES_FLOAT_TEXT_MAX];
@@ -425,7 +619,7 @@ size_t es_arch_print(char *buffer, size_t size, const es_arch *arch)
 {
     es_text to = es_text_begin(buffer, size);
     es_text_append(&to, "%s", arch->entropy_reg ? "EReg(" : "");
-    es_arch_print_attention(&to, arch);
+    print_attention(&to, arch);
     print_named(&to, KIND_LN,
                 arch->layer_norm ? NORM_LAYER
                 : arch->rms_norm ? NORM_RMS
