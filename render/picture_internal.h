@@ -84,6 +84,9 @@ static inline size_t es_spans_end(const double *spans, size_t from, size_t n)
 cairo_status_t es_picture_play(const es_picture *picture, cairo_t *cr,
                                double scale);
 
+/** Converts a status of Cairo to an es_status, and sets its message. */
+es_status es_cairo_status(cairo_status_t status) ES_MUST_USE;
+
 /** Returns the font DejaVu Sans or its substitute, borrowed; NULL if it could
  *  not be loaded. Any thread. */
 cairo_font_face_t *es_font_face(es_font_weight weight);
@@ -187,12 +190,6 @@ es_status es_picture_write_svg(const es_picture *picture, FILE *out,
 es_status es_picture_check_sides(double width, double height) ES_MUST_USE;
 es_status es_png_check_size(double width, double height) ES_MUST_USE;
 
-/** Converts a status of Cairo to an es_status, and sets its message. */
-es_status es_cairo_status(cairo_status_t status) ES_MUST_USE;
-
-/** Returns the value of the note with the key "Title", or NULL. */
-const char *es_note_title(const es_picture_note *notes, size_t n_notes);
-
 /** Makes space for n more elements of `size` bytes in a growing array with
  *  `used` elements. `pointer` is the address of the pointer to the array. If
  *  memory runs out, returns false and leaves the array unchanged. */
@@ -225,9 +222,8 @@ void es_buffer_number(es_buffer *buffer, double x);
  *  `xml`. */
 void es_buffer_clean(es_buffer *buffer, const char *text, bool xml);
 
-/** Adds an image of the picture as a PNG in base64. */
-void es_buffer_image(es_buffer *buffer, const es_picture *picture,
-                     const es_picture_shape *image);
+/** Returns the value of the note with the key "Title", or NULL. */
+const char *es_note_title(const es_picture_note *notes, size_t n_notes);
 
 /** Adds a line "key: value" for every note. The title is left out, because
  *  every format stores it separately. */
@@ -237,5 +233,9 @@ void es_buffer_notes(es_buffer *buffer, const es_picture_note *notes,
 /** Writes the bytes of the buffer to a stream. Returns ES_OK; ES_ENOMEM if
  *  adding failed; ES_EIO if writing failed. */
 es_status es_buffer_write(const es_buffer *buffer, FILE *out) ES_MUST_USE;
+
+/** Adds an image of the picture as a PNG in base64. In write_png.c. */
+void es_buffer_image(es_buffer *buffer, const es_picture *picture,
+                     const es_picture_shape *image);
 
 #endif

@@ -331,3 +331,16 @@ cairo_status_t es_picture_play(const es_picture *picture, cairo_t *cr,
     cairo_reset_clip(cr);
     return cairo_status(cr);
 }
+
+es_status es_cairo_status(cairo_status_t status)
+{
+    switch (status) {
+    case CAIRO_STATUS_SUCCESS:
+        return ES_OK;
+    case CAIRO_STATUS_NO_MEMORY:
+        return es_fail(ES_ENOMEM, "picture: out of memory");
+    default:
+        return es_fail(ES_EINTERNAL, "picture: %s",
+                       cairo_status_to_string(status));
+    }
+}
