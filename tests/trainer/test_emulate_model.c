@@ -2,7 +2,7 @@
  * effect on training. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/cpu/half.h"
-#include "hooks/trainer/model/model_internal.h"
+#include "hooks/trainer/model/operations.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 #include "tests/support/training.h"

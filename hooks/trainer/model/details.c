@@ -3,31 +3,12 @@
  * the gradients and the update of a step. */
 #include "hooks/trainer/model/details.h"
 
-#include "hooks/trainer/model/model_internal.h"
+#include "hooks/trainer/model/matrices.h"
+#include "hooks/trainer/model/operations.h"
 #include "hooks/trainer/model/polynomial.h"
 #include "hooks/trainer/model/ranges.h"
 
 #include <math.h>
-
-static const es_normed matrices[ES_N_NORMED] = {
-    {ES_MATRIX_ATTN, 0, ES_ROLE_ATTN_G, ES_NORM_QK},
-    {ES_MATRIX_ATTN, 1, ES_ROLE_ATTN_G, ES_NORM_QK},
-    {ES_MATRIX_ATTN, 2, ES_ROLE_ATTN_G, ES_NORM_V},
-    {ES_MATRIX_PROJ, 0, ES_ROLE_PROJ_G, ES_NORM_O},
-    {ES_MATRIX_FC, 0, ES_ROLE_FC_G, ES_NORM_FFN},
-    {ES_MATRIX_MLP_PROJ, 0, ES_ROLE_MLP_PROJ_G, ES_NORM_FFN}};
-
-es_normed es_model_normed(const es_arch *arch, int i)
-{
-    es_normed of = matrices[i];
-    const bool is_ffn = of.named_by == ES_NORM_FFN;
-    if (is_ffn && arch->ffn == ES_FFN_FUSED) {
-        of.matrix = ES_MATRIX_FUSED;
-        of.g = ES_ROLE_FUSED_G;
-        of.named_by = i == 4 ? ES_NORM_FFN : 0;
-    }
-    return of;
-}
 
 bool es_model_has_details(const es_model *model)
 {

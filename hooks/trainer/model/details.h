@@ -100,4 +100,23 @@ es_detail_sums es_model_details(const es_model *model);
 void es_head_details_add(es_head_details *to, const es_head_details *more);
 void es_layer_details_add(es_layer_details *to, const es_layer_details *more);
 
+/* --- used by passes and steps --------------------------------------------- */
+
+/** Returns true if measured passes record any details. */
+bool es_model_has_details(const es_model *model);
+
+/** Measures the details of a layer's attention and adds the rows to the sums of
+ *  its heads. Must be called right after the attention, while the data are in
+ *  the cache. */
+void es_model_detail_attention(const es_model *model, int layer);
+
+/** Measures the details of the block's output, which has just been written. */
+void es_model_detail_block(const es_model *model, int layer);
+
+/** Measures the details of the weights of the last pass, if they are due. */
+void es_model_detail_weights(es_model *model);
+
+/** Measures the details of the step that has just been taken. */
+void es_model_detail_step(es_model *model, const es_train_config *train);
+
 #endif

@@ -4,7 +4,7 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
-#include "hooks/trainer/model/model_internal.h"
+#include "hooks/trainer/model/operations.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Finds the arrays of a model and describes the operands of operations; runs
  * captured sequences of operations. */
-#include "hooks/trainer/model/model_internal.h"
+#include "hooks/trainer/model/operations.h"
 
 es_mem *es_model_value(const es_model *model, int layer, es_role role)
 {

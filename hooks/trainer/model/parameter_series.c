@@ -3,8 +3,9 @@
 #include "hooks/trainer/model/parameter_series.h"
 
 #include "analyzer/base/value.h"
-#include "hooks/trainer/model/details.h"
-#include "hooks/trainer/model/model_internal.h"
+#include "analyzer/heads/details.h"
+#include "hooks/trainer/model/matrices.h"
+#include "hooks/trainer/model/operations.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -75,4 +75,13 @@ void es_parameter_member_name(char out[ES_PARAMETER_MEMBER_SIZE],
  *  cases. */
 void es_parameter_members_read(float *out, const es_model *model);
 
+/* --- used by the report --------------------------------------------------- */
+
+/** Returns the number of floats in the report from which the series of
+ *  parameters are computed. */
+size_t es_model_n_reported(const es_model *model);
+
+/** Copies the current values of the recorded parameters to the report. */
+void es_model_report_parameters(const es_model *model);
+
 #endif

@@ -11,9 +11,15 @@
  * every sub-block adds. If sub-blocks are parallel, both need the gradient of
  * the block's output, so the attention's projection is processed before the FFN
  * adds to dx. */
-#include "hooks/trainer/model/model_internal.h"
+#include "hooks/trainer/model/pass.h"
 
 #include "analyzer/base/checked.h"
+#include "hooks/trainer/model/details.h"
+#include "hooks/trainer/model/matrices.h"
+#include "hooks/trainer/model/operations.h"
+#include "hooks/trainer/model/polynomial.h"
+#include "hooks/trainer/model/ranges.h"
+#include "hooks/trainer/model/ranks.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "hooks/trainer/model/polynomial.h"
 
 #include "analyzer/base/checked.h"
-#include "hooks/trainer/model/model_internal.h"
+#include "hooks/trainer/model/operations.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ typedef struct site {
     es_inverse_root root;
 } site;
 
-struct es_polynomials {
+typedef struct es_polynomials {
     es_polynomial_mode mode;
     bool looked; /* true if the passes since es_model_begin observed inputs or
                     used polynomials, so that there are findings */
@@ -25,7 +25,7 @@ struct es_polynomials {
     es_findings *found; /* (n) host copy of the findings */
     site *sites;        /* (n) one entry per place */
     size_t n;
-};
+} es_polynomials;
 
 size_t es_model_n_sites(const es_model_config *config)
 {

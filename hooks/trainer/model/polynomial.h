@@ -11,6 +11,7 @@
 #include "analyzer/heads/details.h"
 #include "analyzer/polynomial/approximation.h"
 #include "hooks/trainer/model/model.h"
+#include "hooks/trainer/model/params.h"
 
 /** The places in a layer that have a polynomial. The norm after the last layer
  *  is a further place. */
@@ -89,5 +90,31 @@ es_polynomial es_model_polynomial(const es_model *model, int layer,
 /** Returns the multiplicative depth of a layer, or for layer n_layer the depth
  *  of the whole model including the last norm and the output matrix. */
 int es_model_levels(const es_model *model, int layer);
+
+/* --- used by passes and the report ---------------------------------------- */
+
+/** Allocates the polynomials, if the configuration uses them. Returns ES_OK or
+ *  ES_ENOMEM. */
+es_status es_model_plan_polynomials(es_model *model) ES_MUST_USE;
+void es_model_free_polynomials(es_model *model);
+
+/** Begin and end the collection of findings; called by es_model_begin and
+ *  es_model_end. */
+void es_model_begin_polynomials(const es_model *model);
+void es_model_end_polynomials(const es_model *model);
+
+/** Called in forward passes at norms, attention and activations. Return true if
+ *  a polynomial has computed the result (y, the heads or `post`). Otherwise
+ *  return false, after recording the inputs if the mode is
+ *  ES_POLYNOMIAL_OBSERVE. */
+bool es_model_norm_polynomial(const es_model *model, es_mem *y, const es_mem *x,
+                              int layer, es_role weight);
+bool es_model_attention_polynomial(const es_model *model, int layer,
+                                   const es_row_mem *rows);
+bool es_model_act_polynomial(const es_model *model, es_mem *post,
+                             const es_mem *pre, int layer);
+
+/** Returns true if a polynomial computes the layer's activation. */
+bool es_model_acts_by_polynomial(const es_model *model, int layer);
 
 #endif

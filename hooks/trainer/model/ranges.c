@@ -3,7 +3,7 @@
 #include "hooks/trainer/model/ranges.h"
 
 #include "analyzer/base/value.h"
-#include "hooks/trainer/model/model_internal.h"
+#include "hooks/trainer/model/operations.h"
 
 #include <math.h>
 

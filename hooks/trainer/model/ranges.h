@@ -28,4 +28,39 @@ bool es_model_has_range(const es_model *model, es_range_kind range);
  */
 float es_model_range(const es_model *model, es_range_kind range, int layer);
 
+/* --- used by passes and the report ---------------------------------------- */
+
+/** Places in a layer at which the largest input is found (ranges.c). */
+typedef enum es_peak_place {
+    ES_PEAK_ATTN,
+    ES_PEAK_ACT,
+    ES_PEAK_NORM_1, /* in layer -1, the norm after the last layer */
+    ES_PEAK_NORM_2,
+    ES_N_PEAKS
+} es_peak_place;
+
+/** Returns the number of elements in the report's array `peaks`. */
+size_t es_model_n_peaks(const es_model *model);
+
+/** Returns the memory in which an operation must store the largest input of the
+ *  given place, or NULL if the largest input is not needed. */
+es_mem *es_model_sought_peak(const es_model *model, int layer,
+                             es_peak_place place);
+
+/** Find the largest |x| of x (n) act, or the largest score of the last
+ *  attention, and store it for the given place. They do nothing if the largest
+ *  input of this place is not needed. */
+void es_model_find_peak(const es_model *model, int layer, es_peak_place place,
+                        const es_mem *x, size_t n);
+void es_model_find_score_peak(const es_model *model, int layer);
+
+/** Add the gradient of the range loss, if the loss includes one, to the
+ *  gradient of x, or of qkv after its rotation. */
+void es_model_pull_peak(const es_model *model, int layer, es_peak_place place,
+                        es_mem *dx);
+void es_model_pull_score_peak(const es_model *model, int layer, es_mem *dqkv);
+
+/** Returns the weighted sum of all range losses, averaged over passes. */
+double es_model_range_loss(const es_model *model);
+
 #endif

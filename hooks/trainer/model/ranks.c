@@ -4,11 +4,13 @@
  * host with es_transport or, if possible, by the back-end, which reduces the
  * gradients of a layer as soon as they are complete, concurrently with the
  * backward pass of the layers below. Measurements are added up on the host. */
-#include "hooks/trainer/model/details.h"
-#include "hooks/trainer/model/model_internal.h"
-#include "hooks/trainer/ranks/transport.h"
+#include "hooks/trainer/model/ranks.h"
 
 #include "analyzer/base/checked.h"
+#include "hooks/trainer/model/details.h"
+#include "hooks/trainer/model/operations.h"
+#include "hooks/trainer/model/ranges.h"
+#include "hooks/trainer/ranks/transport.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +21,7 @@
  * order requires all gradients there. */
 #define BUCKET ((size_t)1 << 20)
 
-struct es_ranks {
+typedef struct es_ranks {
     es_transport *transport; /* NULL if there is no other rank */
     bool fixed_order;
     float *part;      /* (BUCKET) gradients of this rank, one part at a time */
@@ -42,7 +44,7 @@ struct es_ranks {
     bool is_shared;
     /* n_passes already includes the passes of the other ranks */
     bool counts_all;
-};
+} es_ranks;
 
 static int count_ranks(const es_model *model)
 {

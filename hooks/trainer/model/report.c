@@ -1,9 +1,15 @@
 /* Manages the report: a block in the back-end's memory to which operations add
  * the sums of passes and updates, and which is copied to the host once per
  * step. */
-#include "hooks/trainer/model/model_internal.h"
+#include "hooks/trainer/model/report.h"
 
 #include "analyzer/base/checked.h"
+#include "hooks/trainer/model/details.h"
+#include "hooks/trainer/model/operations.h"
+#include "hooks/trainer/model/parameter_series.h"
+#include "hooks/trainer/model/polynomial.h"
+#include "hooks/trainer/model/ranges.h"
+#include "hooks/trainer/model/ranks.h"
 
 #include <assert.h>
 #include <math.h>

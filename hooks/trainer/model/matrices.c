@@ -1,10 +1,12 @@
-/* Computes the weights that WNorm and SNorm derive from parameters. Each
- * normalised matrix has a second array in addition to the parameter, which the
- * products use; the gradient of the product is propagated through the
- * normalisation to the parameter. */
-#include "hooks/trainer/model/model_internal.h"
+/* Describes the matrices of layers as operands of products, adds their
+ * gradients, and computes the weights that WNorm and SNorm derive from
+ * parameters. Each normalised matrix has a second array in addition to the
+ * parameter, which the products use; the gradient of the product is propagated
+ * through the normalisation to the parameter. */
+#include "hooks/trainer/model/matrices.h"
 
 #include "analyzer/base/checked.h"
+#include "hooks/trainer/model/operations.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -320,4 +322,26 @@ es_status es_model_start_norms(es_model *model)
     model->weights_are_stale = model->copies_are_stale = true;
     model->iteration_is_due = true;
     return status;
+}
+
+/* --- normalised matrices -------------------------------------------------- */
+
+static const es_normed normed[ES_N_NORMED] = {
+    {ES_MATRIX_ATTN, 0, ES_ROLE_ATTN_G, ES_NORM_QK},
+    {ES_MATRIX_ATTN, 1, ES_ROLE_ATTN_G, ES_NORM_QK},
+    {ES_MATRIX_ATTN, 2, ES_ROLE_ATTN_G, ES_NORM_V},
+    {ES_MATRIX_PROJ, 0, ES_ROLE_PROJ_G, ES_NORM_O},
+    {ES_MATRIX_FC, 0, ES_ROLE_FC_G, ES_NORM_FFN},
+    {ES_MATRIX_MLP_PROJ, 0, ES_ROLE_MLP_PROJ_G, ES_NORM_FFN}};
+
+es_normed es_model_normed(const es_arch *arch, int i)
+{
+    es_normed of = normed[i];
+    const bool is_ffn = of.named_by == ES_NORM_FFN;
+    if (is_ffn && arch->ffn == ES_FFN_FUSED) {
+        of.matrix = ES_MATRIX_FUSED;
+        of.g = ES_ROLE_FUSED_G;
+        of.named_by = i == 4 ? ES_NORM_FFN : 0;
+    }
+    return of;
 }

@@ -1,8 +1,19 @@
-/* Allocates a model's memory: walks all arrays once to add up their sizes,
- * allocates one block, and walks them again to assign the pointers. */
-#include "hooks/trainer/model/model_internal.h"
+/* Builds and frees a model. Its activations are one allocation: a walk over all
+ * arrays adds up their sizes, and a second walk assigns the pointers. */
+#include "hooks/trainer/model/details.h"
+#include "hooks/trainer/model/loss_scale.h"
+#include "hooks/trainer/model/matrices.h"
+#include "hooks/trainer/model/operations.h"
+#include "hooks/trainer/model/polynomial.h"
+#include "hooks/trainer/model/ranks.h"
+#include "hooks/trainer/model/report.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/processor.h"
+
+#include <stdlib.h>
+
+/* --- memory --------------------------------------------------------------- */
 
 #define ALIGNMENT 64
 
@@ -222,7 +233,9 @@ static es_status prepare(es_model *model)
     return model->ops->prepare(model->backend, &largest);
 }
 
-es_status es_model_plan(es_model *model)
+/* Allocates all memory except that of the parameters, and divides it into
+ * arrays. */
+static es_status plan_memory(es_model *model)
 {
     plan sizes = {0};
     es_status status =
@@ -258,4 +271,158 @@ es_status es_model_plan(es_model *model)
     if (!es_model_config_final_norm(&model->config))
         model->normed = model->layers[n_layer].x;
     return prepare(model);
+}
+
+/* --- building ------------------------------------------------------------- */
+
+static es_status draw_parameters(es_model *model)
+{
+    /* The initial values do not depend on the number of threads. If a device
+     * computes, drawing them can therefore use all processors of the host. */
+    const int n_threads = model->ops->device_name
+                              ? es_count_processors()
+                              : model->ops->n_threads(model->backend);
+    for (size_t i = 0; i < model->params.n; i++) {
+        const es_param *param = &model->params.table[i];
+        float *values = NULL;
+        es_status status =
+            es_grow(&values, param->n, sizeof *values, param->name);
+        if (status < 0)
+            return status;
+        es_param_draw(values, param, &model->config, n_threads);
+        model->ops->store(
+            model->backend,
+            es_mem_at(model->values, param->offset * sizeof *values), values,
+            param->n * sizeof *values);
+        free(values);
+    }
+    return ES_OK;
+}
+
+static es_status build(es_model *model, int n_threads)
+{
+    es_status status = model->ops->open(&model->backend, n_threads);
+    if (status < 0)
+        return status;
+    if (model->config.emulate == ES_EMULATE_FP16)
+        model->ops->emulate_fp16(model->backend);
+    if ((status = es_params_list(&model->params, &model->config)) < 0)
+        return status;
+    es_mem **const all[] = {&model->values, &model->gradients, &model->moment1,
+                            &model->moment2};
+    size_t n = model->config.forward_only ? 1 : sizeof all / sizeof *all;
+    const size_t bytes = model->params.group[ES_N_GROUPS] * sizeof(float);
+    for (size_t i = 0; i < n; i++)
+        if ((status = model->ops->reserve(model->backend, all[i], bytes)) < 0)
+            return status;
+    if ((status = draw_parameters(model)) < 0 ||
+        (status = plan_memory(model)) < 0 ||
+        (status = es_model_plan_report(model)) < 0 ||
+        (status = es_model_plan_polynomials(model)) < 0 ||
+        (status = es_model_keep_weights(model)) < 0)
+        return status;
+    return es_model_start_norms(model);
+}
+
+es_status es_model_check(const es_model_config *config, const es_ops *ops)
+{
+    es_status status;
+    if ((status = es_model_config_check(config)) < 0)
+        return status;
+    if (config->emulate == ES_EMULATE_FP16 &&
+        ops->activation_size != sizeof(float))
+        return es_fail(
+            ES_EUSAGE,
+            "--emulate fp16 rounds float32 values: use --precision fp32");
+    if (config->inference == ES_INFERENCE_POLYNOMIAL &&
+        ops->activation_size != sizeof(float))
+        return es_fail(ES_EUSAGE, "--inference polynomial computes in float32: "
+                                  "use --precision fp32");
+    const es_arch *arch = &config->arch;
+    const struct {
+        bool wanted, there;
+        const char *part;
+    } parts[] = {
+        {config->family == ES_FAMILY_PYTHIA, ops->rotate, "--family pythia"},
+        {config->family == ES_FAMILY_LLAMA,
+         ops->rotate && ops->spread_heads && ops->rms_norm && ops->swiglu,
+         "--family llama"},
+        {config->family == ES_FAMILY_BERT,
+         ops->spread_heads && ops->attention_whole, "--family bert"},
+        {config->family == ES_FAMILY_ROBERTA,
+         ops->spread_heads && ops->attention_whole_backward && ops->add_share &&
+             ops->act_backward && ops->add_gradient,
+         "--family roberta"},
+        {config->family == ES_FAMILY_VIT,
+         ops->spread_heads && ops->attention_whole_backward && ops->add_share &&
+             ops->cut_patches && ops->place_patches_backward,
+         "--family vit"},
+        {config->family == ES_FAMILY_SAS,
+         ops->spread_heads && ops->shape_heads && ops->rms_norm,
+         "--family sas"},
+        {config->emulate == ES_EMULATE_FP16, ops->emulate_fp16,
+         "--emulate fp16"},
+        {config->dropout > 0, ops->dropout, "--dropout"},
+        {config->range_weight[ES_RANGE_ATTN] > 0, ops->find_score_peak,
+         "--range-attn"},
+        {config->range_weight[ES_RANGE_ACT] > 0, ops->find_peak, "--range-act"},
+        {config->range_weight[ES_RANGE_NORM] > 0, ops->find_peak,
+         "--range-norm"},
+        {arch->weight_norm != 0, ops->weight_norm, "WNorm"},
+        {arch->spectral_norm != 0, ops->spectral_norm, "SNorm"},
+        {arch->gate, ops->gate, "SM(gate)"},
+        {arch->clip > 0, ops->scale_heads, "SM(clip)"},
+        {config->inference == ES_INFERENCE_POLYNOMIAL, ops->polynomial,
+         "--inference polynomial"},
+        {arch->power_plain, ops->weighs_plain_scores, "PSM(p,plain)"},
+        {arch->attention == ES_SCALED_RELU, ops->weighs_plain_scores, "RA"},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].wanted && !parts[i].there)
+            return es_fail(ES_EUSAGE, "%s: not supported by back-end %s",
+                           parts[i].part, ops->name);
+    return ES_OK;
+}
+
+es_status es_model_new(es_model **out, const es_model_config *config,
+                       const es_ops *ops, int n_threads)
+{
+    *out = NULL;
+    es_model *model;
+    es_status status;
+    if ((status = es_model_check(config, ops)) < 0 ||
+        (status = es_alloc(&model, 1, sizeof *model, "the model")) < 0)
+        return status;
+    model->config = *config;
+    model->ops = ops;
+    model->loss_scale = ops->scales_loss ? (float)ES_LOSS_SCALE_START : 1;
+    status = build(model, n_threads);
+    if (status == ES_OK)
+        *out = model;
+    else
+        es_model_free(model);
+    return status;
+}
+
+void es_model_free(es_model *model)
+{
+    if (!model)
+        return;
+    es_mem *const all[] = {model->values,      model->gradients,
+                           model->moment1,     model->moment2,
+                           model->activations, model->report.memory,
+                           model->step_inputs};
+    for (size_t i = 0; model->backend && i < sizeof all / sizeof *all; i++)
+        model->ops->release(model->backend, all[i]);
+    if (model->backend)
+        es_model_free_polynomials(model);
+    model->ops->close(model->backend);
+    es_params_free(&model->params);
+    es_model_free_ranks(model);
+    free(model->layers);
+    free(model->host_rows);
+    free(model->host_logits);
+    free(model->host_inputs);
+    free(model->report.tally);
+    free(model);
 }

@@ -1,5 +1,11 @@
 /* Runs the update of the parameters, and a whole training step. */
-#include "hooks/trainer/model/model_internal.h"
+#include "hooks/trainer/model/details.h"
+#include "hooks/trainer/model/matrices.h"
+#include "hooks/trainer/model/operations.h"
+#include "hooks/trainer/model/parameter_series.h"
+#include "hooks/trainer/model/pass.h"
+#include "hooks/trainer/model/ranks.h"
+#include "hooks/trainer/model/report.h"
 
 #include "analyzer/base/checked.h"
 

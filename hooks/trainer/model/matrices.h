@@ -1,0 +1,59 @@
+/** The matrices of layers as operands, with their gradients, and the weights
+ *  that WNorm and SNorm derive from parameters. */
+#ifndef ES_MODEL_MATRICES_H
+#define ES_MODEL_MATRICES_H
+
+#include "hooks/trainer/model/model_internal.h"
+
+/** Returns the number of floats in the normalised weight that replaces a matrix
+ *  of a layer, or 0 if products read the parameter itself. */
+size_t es_model_normed_size(const es_model *model, int layer, es_matrix matrix);
+
+/** Returns the operands of a product with a matrix, or with the normalised
+ *  weight that replaces it. */
+es_linear es_model_linear(const es_model *model, int layer, es_matrix matrix);
+
+/** Computes the normalised weights for this forward pass if they are stale. The
+ *  first training pass after an update also runs SNorm's power iteration. */
+void es_model_make_weights(es_model *model, bool training);
+
+/** Adds the gradients of the weight and bias of a product y = x W + b, where dy
+ *  is the gradient of y. If W is normalised, the gradient is propagated through
+ *  the normalisation. */
+void es_model_weight_gradient(const es_model *model, int layer,
+                              es_matrix matrix, const es_mem *x,
+                              const es_mem *dy);
+
+/** Returns true for a parameter whose gradient is overwritten, rather than
+ *  increased, by the first product of a backward pass. */
+bool es_model_is_overwritten(const es_model *model, const es_param *param);
+
+/** Asks the back-end to keep copies of the weights that products read. Returns
+ *  ES_OK or ES_ENOMEM. */
+es_status es_model_keep_weights(const es_model *model) ES_MUST_USE;
+
+/** Refreshes the back-end's copies of the parameters if anything except adamw
+ *  has changed the parameters. Must not be called while a sequence is
+ *  captured. */
+void es_model_refresh_copies(es_model *model);
+
+/* --- normalised matrices -------------------------------------------------- */
+
+/** A matrix that WNorm or SNorm can normalise, and the role of its g. */
+typedef struct es_normed {
+    es_matrix matrix;
+    int part; /* 0 to 2: the part q, k or v of c_attn */
+    es_role g;
+    /* bit by which WNorm or SNorm (es_arch) selects the matrix; 0 if the
+     * architecture does not have the matrix */
+    unsigned named_by;
+} es_normed;
+
+#define ES_N_NORMED 6
+
+/** Returns matrix i of ES_N_NORMED in the order of sigma_q .. g_proj. In a
+ *  model with a fused FFN, its matrix takes the place of the FFN's first
+ *  matrix. */
+es_normed es_model_normed(const es_arch *arch, int i);
+
+#endif

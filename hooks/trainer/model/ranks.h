@@ -1,0 +1,39 @@
+/** Sums over several ranks in a step; es_model_set_ranks of model.h sets the
+ *  ranks. */
+#ifndef ES_MODEL_RANKS_H
+#define ES_MODEL_RANKS_H
+
+#include "hooks/trainer/model/model.h"
+
+void es_model_free_ranks(es_model *model);
+
+/** n_shared returns the total number of micro-batches of all ranks in a step
+ *  that has n_batches micro-batches per rank. pass_number returns the number
+ *  within the training run of this rank's micro-batch i. */
+int es_model_n_shared(const es_model *model, int n_batches);
+uint64_t es_model_pass_number(const es_model *model, const es_step_plan *plan,
+                              int i);
+
+/** begin_shared is called in es_model_begin, begin_sums at the start of a step,
+ *  add_batch after each backward pass, and reduce before the update. Return the
+ *  errors of es_transport_add; ES_OK for a model without ranks. */
+void es_model_begin_shared(es_model *model);
+void es_model_begin_sums(es_model *model);
+es_status es_model_add_batch(es_model *model) ES_MUST_USE;
+es_status es_model_reduce(es_model *model) ES_MUST_USE;
+
+/** reduces_by_device returns true if the back-end computes the sums over ranks.
+ *  The backward pass calls reduce_layer when a layer's gradients are complete;
+ *  if model->reduces, the function starts their reduction. wait_ranks waits for
+ *  the reductions before the host loads results, and returns like
+ *  es_transport_check. */
+bool es_model_reduces_by_device(const es_model *model);
+void es_model_reduce_layer(const es_model *model, int layer);
+es_status es_model_wait_ranks(es_model *model) ES_MUST_USE;
+
+/** Joins the reports of all ranks if the passes are common to all ranks: adds
+ *  the first n_bytes of the other ranks' reports to the host's copy, which has
+ *  just been loaded. Returns the errors of es_transport_gather. */
+es_status es_model_join_reports(es_model *model, size_t n_bytes) ES_MUST_USE;
+
+#endif
