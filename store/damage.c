@@ -211,12 +211,6 @@ es_status es_reader_damaged(const es_reader *reader, size_t index,
     return es_sized_give(out, &found, sizeof found, "es_damaged");
 }
 
-const char *es_row_table_name(es_row_table table)
-{
-    static const char *const names[] = {"", "run", "series", "event"};
-    return names[table];
-}
-
 /* --- as events ----------------------------------------------------------- */
 
 typedef struct es_damage_texts {

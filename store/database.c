@@ -513,6 +513,13 @@ es_status es_database_integer(const es_database *database, const char *sql,
     return status;
 }
 
+es_status es_database_step(const es_database *database, sqlite3_stmt *statement)
+{
+    es_status status = es_database_status(database, sqlite3_step(statement));
+    sqlite3_reset(statement);
+    return status;
+}
+
 int es_bind_text(sqlite3_stmt *statement, int index, const char *text)
 {
     return text ? sqlite3_bind_text(statement, index, text, -1, SQLITE_STATIC)

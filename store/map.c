@@ -4,7 +4,6 @@
 
 #include "store/postgres_in.h"
 #include "store/reader_internal.h"
-#include "store/writer_internal.h"
 
 #include <string.h>
 
@@ -66,33 +65,6 @@ static es_status look(const es_database *database, bool *there)
 
 /* --- writing -------------------------------------------------------------- */
 
-static es_status check_map(const es_writer *writer, const es_written_run *run,
-                           const es_map *map, const float *values)
-{
-    const char *path = writer->database.path;
-    if ((unsigned)map->phase > ES_PHASE_EVAL || map->step < 0 ||
-        map->step > ES_MAX_STEP)
-        return es_fail(ES_EARGUMENT,
-                       "%s: attention map: step or phase out of range", path);
-    if (map->layer < 0 || map->layer >= run->n_layer ||
-        map->head < ES_MAP_MEAN || map->head >= run->n_head)
-        return es_fail(
-            ES_EARGUMENT,
-            "%s: attention map of layer %lld, head %lld: the run has %lld "
-            "layers of %lld heads",
-            path, (long long)map->layer, (long long)map->head,
-            (long long)run->n_layer, (long long)run->n_head);
-    if (!values || map->size < 1 || map->size > ES_MAP_MAX ||
-        map->n_ctx < map->size || map->n_ctx > INT32_MAX)
-        return es_fail(
-            ES_EARGUMENT,
-            "%s: attention map of %lld cells a side: expected 1 to %d, at most "
-            "the %lld tokens of the context",
-            path, values ? (long long)map->size : 0, ES_MAP_MAX,
-            (long long)map->n_ctx);
-    return ES_OK;
-}
-
 es_status es_map_insert(const es_database *database, int64_t run_id,
                         const char *uuid, const es_map *map,
                         const float *values)
@@ -122,28 +94,8 @@ es_status es_map_insert(const es_database *database, int64_t run_id,
     return status;
 }
 
-es_status es_writer_map(es_writer *writer, int64_t run_id, const es_map *map,
-                        const float *values)
+es_status es_map_cut(const es_database *database, int64_t run_id, int64_t step)
 {
-    bool own;
-    es_written_run *run = es_writer_known_run(writer, run_id);
-    if (!run)
-        return ES_EARGUMENT;
-    es_status status;
-    if ((status = check_map(writer, run, map, values)) < 0 ||
-        (status = es_writer_enter(writer, &own)) < 0)
-        return status;
-    status = writer->out ? es_esf_out_map(writer->out, run->id, map, values)
-                         : es_map_insert(&writer->database, run->id, run->uuid,
-                                         map, values);
-    if (status == ES_OK && map->step > run->last_step)
-        run->last_step = map->step;
-    return es_writer_leave(writer, own, status);
-}
-
-es_status es_writer_cut_maps(es_writer *writer, int64_t run_id, int64_t step)
-{
-    const es_database *database = &writer->database;
     sqlite3_stmt *s = NULL;
     bool there;
     es_status status = look(database, &there);
@@ -159,7 +111,7 @@ es_status es_writer_cut_maps(es_writer *writer, int64_t run_id, int64_t step)
         return status;
     sqlite3_bind_int64(s, 1, run_id);
     sqlite3_bind_int64(s, 2, step);
-    status = es_writer_step(writer, s);
+    status = es_database_status(database, sqlite3_step(s));
     sqlite3_finalize(s);
     return status;
 }

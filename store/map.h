@@ -11,8 +11,10 @@
 #ifndef ES_MAP_H
 #define ES_MAP_H
 
-#include "store/reader.h"
-#include "store/writer.h"
+#include "store/run.h"
+
+struct es_reader;
+struct es_writer;
 
 /** The SQL statement that creates the table. */
 extern const char es_map_sql[];
@@ -29,13 +31,8 @@ extern const char es_map_sql[];
  * changed); ES_EFORMAT if the file has a table of this name with another
  * schema; ES_EIO.
  */
-es_status es_writer_map(es_writer *writer, int64_t run_id, const es_map *map,
-                        const float *values) ES_MUST_USE;
-
-/** Deletes a run's maps from `step` on, because a resumed run writes them
- *  again. Returns ES_OK, ES_EIO. */
-es_status es_writer_cut_maps(es_writer *writer, int64_t run_id,
-                             int64_t step) ES_MUST_USE;
+es_status es_writer_map(struct es_writer *writer, int64_t run_id,
+                        const es_map *map, const float *values) ES_MUST_USE;
 
 /**
  * Receives each map in order of (phase, step, layer, head): the train phase
@@ -56,7 +53,7 @@ typedef es_status es_map_handler(void *user, const es_map *map,
  * another schema, or a map is out of bounds; ES_EIO, ES_ENOMEM, ES_EFORK; the
  * handler's return value.
  */
-es_status es_reader_maps(es_reader *reader, size_t run, es_map_handler *handler,
-                         void *user) ES_MUST_USE;
+es_status es_reader_maps(struct es_reader *reader, size_t run,
+                         es_map_handler *handler, void *user) ES_MUST_USE;
 
 #endif

@@ -1,8 +1,15 @@
-/* Computes the checksum of a row of the tables run, series and event. The
-   writer stores the checksum; readers detect by it that a row was changed after
-   recording. */
+/* Names the tables run, series and event, whose rows have checksums, and
+   computes the checksum of a row. The writer stores the checksum; readers
+   detect by it that a row was changed after recording. */
 #include "store/crc32c.h"
+#include "store/reader.h"
 #include "store/store_internal.h"
+
+const char *es_row_table_name(es_row_table table)
+{
+    static const char *const names[] = {"", "run", "series", "event"};
+    return names[table];
+}
 
 int32_t es_checksum_of_columns(sqlite3_stmt *statement, int first, int n)
 {

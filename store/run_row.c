@@ -86,7 +86,7 @@ static es_status put_row(es_writer *writer, const char *uuid,
     sqlite3_bind_int64(s, 14, (int64_t)row->bands.nonfinite);
     sqlite3_bind_int(s, 15, (int)row->severity);
     es_bind_text(s, 16, row->flags);
-    status = es_writer_step(writer, s);
+    status = es_database_step(&writer->database, s);
     sqlite3_finalize(s);
     return status;
 }

@@ -161,6 +161,10 @@ es_status es_database_prepare_all(const es_database *database,
 void es_database_finalise_all(const es_database *database,
                               sqlite3_stmt **statements, size_t n);
 
+/** Steps a statement that returns no rows, and resets it. */
+es_status es_database_step(const es_database *database,
+                           sqlite3_stmt *statement);
+
 /** Runs a query without parameters that returns one integer. */
 es_status es_database_integer(const es_database *database, const char *sql,
                               int64_t *out) ES_MUST_USE;
@@ -257,6 +261,11 @@ es_status es_schema_check(es_database *database) ES_MUST_USE;
 es_status es_map_insert(const es_database *database, int64_t run_id,
                         const char *uuid, const es_map *map,
                         const float *values) ES_MUST_USE;
+
+/** Deletes a run's maps from `step` on. Returns ES_OK, the errors of
+ *  es_database_status. */
+es_status es_map_cut(const es_database *database, int64_t run_id,
+                     int64_t step) ES_MUST_USE;
 
 /* --- checksum.c ---------------------------------------------------------- */
 

@@ -1,17 +1,17 @@
-/* Implements the opening, transactions and closing of writers of run files.
-   writer.h describes the functions. The log is checked at the begin and at the
-   commit of each transaction (writer_log.c), and closing a writer leaves one
-   plain file. */
+/* Writes the tables of a run file: runs, series, samples, events and maps, in
+   transactions. writer.h describes the functions. The same code appends to a
+   fragment, whose private database has no samples, and replays a fragment's
+   records into a private database. writer_open.c opens and closes writers. The
+   log is checked at the begin and at the commit of each transaction
+   (writer_log.c). */
 #include "store/writer_internal.h"
 
 #include "analyzer/base/checked.h"
-#include "analyzer/base/leftover.h"
-#include "analyzer/base/outfile.h"
+#include "analyzer/base/text.h"
 #include "store/esf_index.h"
+#include "store/map.h"
 #include "store/reader.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -95,15 +95,13 @@ es_status es_writer_prepare(es_writer *writer)
     return status;
 }
 
-es_status es_writer_step(es_writer *writer, sqlite3_stmt *statement)
-{
-    int rc = sqlite3_step(statement);
-    es_status status = es_database_status(&writer->database, rc);
-    sqlite3_reset(statement);
-    return status;
-}
-
-es_status es_writer_seal(es_writer *writer, int row, int64_t id)
+/**
+ * Writes the checksum of a row. Must be called within the transaction that
+ * changed the row. Does nothing in a file without the table row_checksum.
+ *
+ *   row   ES_SQL_RUN_ROW, ES_SQL_SERIES_ROW or ES_SQL_EVENT_ROW
+ */
+static es_status seal_row(es_writer *writer, int row, int64_t id)
 {
     sqlite3_stmt *s = writer->statements[row];
     sqlite3_stmt *put = writer->statements[ES_SQL_CHECKSUM];
@@ -123,11 +121,15 @@ es_status es_writer_seal(es_writer *writer, int row, int64_t id)
         put, 1,
         es_row_table_name((es_row_table)(row - ES_SQL_RUN_ROW + ES_ROW_RUN)));
     sqlite3_bind_int64(put, 2, id);
-    return es_writer_step(writer, put);
+    return es_database_step(&writer->database, put);
 }
 
-es_status es_writer_check_text(const es_writer *writer, const char *name,
-                               const char *text, size_t longest)
+/**
+ * Returns ES_EARGUMENT if `text` has more than `longest` bytes. `text` may be
+ * NULL.
+ */
+static es_status check_text(const es_writer *writer, const char *name,
+                            const char *text, size_t longest)
 {
     if (!text || strlen(text) <= longest)
         return ES_OK;
@@ -135,11 +137,12 @@ es_status es_writer_check_text(const es_writer *writer, const char *name,
                    writer->database.path, name, longest);
 }
 
-es_status es_writer_check_json(const es_writer *writer, const char *name,
-                               const char *text)
+/** Returns ES_EARGUMENT unless `text` is NULL or valid JSON. */
+static es_status check_json(const es_writer *writer, const char *name,
+                            const char *text)
 {
     es_status status;
-    if ((status = es_writer_check_text(writer, name, text, ES_MAX_TEXT)) < 0 ||
+    if ((status = check_text(writer, name, text, ES_MAX_TEXT)) < 0 ||
         (status = es_database_check_owner(&writer->database)) < 0 || !text)
         return status;
     sqlite3_stmt *s = writer->statements[ES_SQL_IS_JSON];
@@ -150,263 +153,6 @@ es_status es_writer_check_json(const es_writer *writer, const char *name,
     return valid ? ES_OK
                  : es_fail(ES_EARGUMENT, "%s: %s is not JSON",
                            writer->database.path, name);
-}
-
-/* --- opening ------------------------------------------------------------- */
-
-/**
- * Writes the image of an empty run file into the temporary file of an
- * es_outfile. The file is overwritten and not replaced, because no process
- * would have the new file open, and other processes would remove it as a file
- * of a killed process.
- */
-static es_status fill_temporary(const char *path, const unsigned char *image,
-                                size_t n)
-{
-    int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-    int reason = fd < 0 ? errno : es_write_at(fd, image, n, 0);
-    if (fd >= 0)
-        close(fd);
-    return reason
-               ? es_fail(ES_EIO, "%s: cannot write: %s", path, strerror(reason))
-               : ES_OK;
-}
-
-/**
- * Creates a run file, or replaces an empty file. The new file appears
- * completely or not at all.
- */
-static es_status create_file(const es_database *database)
-{
-    unsigned char *image = NULL;
-    size_t n = 0;
-    es_outfile *file = NULL;
-    FILE *stream = NULL;
-    const char *slash = strrchr(database->file, '/');
-    es_status status = es_schema_image(&image, &n);
-    if (status == ES_OK &&
-        es_leftover_is_name(slash ? slash + 1 : database->file)) {
-        status = fill_temporary(database->file, image, n);
-    } else if (status == ES_OK &&
-               (status = es_outfile_open(&file, &stream, database->file)) ==
-                   ES_OK) {
-        fwrite(image, 1, n, stream); /* es_outfile_close reports a failure */
-        status = es_outfile_close(file);
-    }
-    sqlite3_free(image);
-    return status;
-}
-
-/** Runs a PRAGMA that returns the journal mode. */
-static es_status query_log(const es_database *database, const char *sql,
-                           bool *is_log)
-{
-    sqlite3_stmt *statement = NULL;
-    es_status status = es_database_prepare(database, &statement, sql);
-    if (status < 0)
-        return status;
-    int rc = sqlite3_step(statement);
-    const char *mode = rc == SQLITE_ROW
-                           ? (const char *)sqlite3_column_text(statement, 0)
-                           : NULL;
-    *is_log = mode && strcmp(mode, "wal") == 0;
-    status = es_database_status(database, rc);
-    sqlite3_finalize(statement);
-    return status;
-}
-
-/**
- * Switches to WAL mode by way of the mode MEMORY, for the reason that is given
- * at settle().
- */
-static es_status start_log(const es_database *database)
-{
-    bool is_log = false;
-    es_status status = query_log(database, "PRAGMA journal_mode", &is_log);
-    if (status < 0 || is_log)
-        return status;
-    status = es_database_execute(database, "PRAGMA journal_mode=MEMORY");
-    if (status < 0 ||
-        (status = query_log(database, "PRAGMA journal_mode=WAL", &is_log)) <
-            0 ||
-        is_log)
-        return status;
-    return es_fail(ES_EIO,
-                   "%s: its file system does not let SQLite keep a write-ahead "
-                   "log: write to a local disk",
-                   database->path);
-}
-
-static es_status open_writer(es_writer *writer, const char *path,
-                             es_durability durability)
-{
-    es_database *database = &writer->database;
-    const char *synchronous = durability == ES_FAST
-                                  ? "PRAGMA synchronous=NORMAL"
-                                  : "PRAGMA synchronous=FULL";
-    int64_t size = 0;
-    es_status status;
-    if (es_esf_is_name(path))
-        return es_writer_open_fragment(writer, path, durability);
-    if ((status = es_database_locate(database, path)) < 0 ||
-        (status = es_lock_take(&writer->lock, database->file, path)) < 0 ||
-        (status = es_database_inspect(database, &size)) < 0 ||
-        (size <= 0 && (status = create_file(database)) < 0))
-        return status;
-    writer->fresh = size <= 0;
-    if ((status = es_database_open(database, true)) < 0 ||
-        (status = start_log(database)) < 0 ||
-        (status = es_log_open(writer)) < 0 ||
-        (status = es_database_execute(database, synchronous)) < 0)
-        return status;
-    return es_writer_prepare(writer);
-}
-
-es_status es_writer_open(es_writer **out, const char *path,
-                         es_durability durability)
-{
-    es_status status = es_alloc(out, 1, sizeof **out, "a writer");
-    if (status == ES_OK && (status = open_writer(*out, path, durability)) < 0) {
-        es_writer_abandon(*out);
-        *out = NULL;
-    }
-    return status;
-}
-
-/* --- closing ------------------------------------------------------------- */
-
-static bool has_moved(const es_writer *writer)
-{
-    int moved = 0;
-    if (writer->out)
-        return es_esf_out_has_moved(writer->out);
-    sqlite3_file_control(writer->database.handle, "main",
-                         SQLITE_FCNTL_HAS_MOVED, &moved);
-    return moved != 0;
-}
-
-es_status es_writer_check_place(const es_writer *writer)
-{
-    es_status status;
-    if ((status = es_database_check_owner(&writer->database)) < 0)
-        return status;
-    if (has_moved(writer))
-        return es_fail(ES_EIO,
-                       "%s: removed, moved or replaced while it was "
-                       "written: the recorded data is in the old file, if "
-                       "that still exists",
-                       writer->database.path);
-    return ES_OK;
-}
-
-/**
- * Makes SQLite keep the log when the file is closed, if another file has
- * replaced ours. The log next to the file may then belong to the other file.
- * Returns true in this case.
- */
-static bool keep_log_of_other(es_writer *writer)
-{
-    int yes = 1;
-    if (!has_moved(writer) || access(writer->database.file, F_OK) != 0)
-        return false;
-    sqlite3_file_control(writer->database.handle, "main",
-                         SQLITE_FCNTL_PERSIST_WAL, &yes);
-    return true;
-}
-
-/**
- * Moves the log into the file, which then is a plain file. The journal of this
- * last change is kept in memory, because a journal that is left on the disk
- * would make readers refuse the file. This is safe because the change is within
- * one disk sector.
- */
-static es_status settle(es_writer *writer)
-{
-    sqlite3 *handle = writer->database.handle;
-    if (writer->log.none)
-        return es_esf_out_finish(writer->out);
-    bool replaced = keep_log_of_other(writer);
-    sqlite3_busy_timeout(handle, ES_CLOSING_BUSY_MS);
-    es_status status = es_log_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE);
-    if (writer->log.broken)
-        sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    else if (status == ES_OK && !replaced)
-        status = es_database_execute(&writer->database,
-                                     "PRAGMA journal_mode=MEMORY");
-    return status == ES_ELOCKED ? ES_OK : status;
-}
-
-/** Frees the writer. If `remove` is true, also removes the file. */
-static void release(es_writer *writer, bool remove)
-{
-    bool ours = writer->database.owner == getpid();
-    es_database_finalise_all(&writer->database, writer->statements, ES_N_SQL);
-    bool broken = ours && writer->log.broken && !has_moved(writer);
-    es_esf_out_free(writer->out);
-    es_database_disconnect(&writer->database);
-    if (broken || (ours && remove)) {
-        /* A log with a hole is removed together with its index, which does not
-           contain the hole. The file then has the state of the last complete
-           checkpoint. Both files may also be left if a run file is abandoned on
-           a full disk. */
-        char path[PATH_MAX];
-        unlink(es_beside(path, writer->database.file, "-wal"));
-        unlink(es_beside(path, writer->database.file, "-shm"));
-    }
-    if (ours && remove)
-        unlink(writer->database.file);
-    es_database_close(&writer->database);
-    es_lock_release(&writer->lock, ours);
-    free(writer->runs);
-    free(writer->series);
-    free(writer);
-}
-
-static es_status fail_away(const es_writer *writer)
-{
-    return es_fail(ES_EIO,
-                   "%s-wal: removed, moved or replaced while it was written: "
-                   "its contents are lost, because a reader kept them from "
-                   "being moved into the run file",
-                   writer->database.path);
-}
-
-es_status es_writer_close(es_writer *writer)
-{
-    if (!writer)
-        return ES_OK;
-    es_database *database = &writer->database;
-    es_status status = es_database_check_owner(database);
-    if (status == ES_OK) {
-        if (writer->in_transaction)
-            status = es_writer_commit(writer);
-        bool away = es_writer_log_is_away(writer);
-        es_status settled = settle(writer);
-        if (status == ES_OK)
-            status = settled;
-        if (status == ES_OK && away && !writer->log.settled)
-            status = fail_away(writer);
-        if (status == ES_OK)
-            status = es_writer_check_place(writer);
-    }
-    release(writer, false);
-    return status;
-}
-
-void es_writer_abandon(es_writer *writer)
-{
-    if (!writer)
-        return;
-    char why[ES_MESSAGE_MAX];
-    snprintf(why, sizeof why, "%s", es_message());
-    es_writer_rollback(writer);
-    bool useless = writer->fresh; /* remove a new file that contains no run */
-    if (writer->ready && writer->database.owner == getpid()) {
-        useless = useless && !has_moved(writer);
-        if (settle(writer) < 0)
-            es_fail(ES_EIO, "%s", why);
-    }
-    release(writer, useless);
 }
 
 /* --- transactions -------------------------------------------------------- */
@@ -421,10 +167,10 @@ static es_status save_last_steps(es_writer *writer)
         sqlite3_stmt *s = writer->statements[ES_SQL_LAST_STEP];
         sqlite3_bind_int64(s, 1, run->id);
         es_bind_number(s, 2, run->last_step);
-        es_status status = es_writer_step(writer, s);
+        es_status status = es_database_step(&writer->database, s);
         if (status < 0 ||
             (run->has_ended &&
-             (status = es_writer_seal(writer, ES_SQL_RUN_ROW, run->id)) < 0))
+             (status = seal_row(writer, ES_SQL_RUN_ROW, run->id)) < 0))
             return status;
     }
     return ES_OK;
@@ -462,8 +208,8 @@ static es_status commit(es_writer *writer)
     if ((status = save_last_steps(writer)) < 0 ||
         (status = es_log_check(writer)) < 0 ||
         (status = es_esf_out_commit(writer->out)) < 0 ||
-        (status = es_writer_step(writer, writer->statements[ES_SQL_COMMIT])) <
-            0) {
+        (status = es_database_step(&writer->database,
+                                   writer->statements[ES_SQL_COMMIT])) < 0) {
         roll_back(writer);
         return status;
     }
@@ -487,8 +233,8 @@ static es_status commit(es_writer *writer)
 static es_status begin(es_writer *writer)
 {
     es_status status;
-    if ((status = es_writer_step(writer, writer->statements[ES_SQL_BEGIN])) <
-            0 ||
+    if ((status = es_database_step(&writer->database,
+                                   writer->statements[ES_SQL_BEGIN])) < 0 ||
         (status = es_log_check(writer)) < 0)
         roll_back(writer);
     return status;
@@ -555,4 +301,702 @@ es_status es_writer_leave(es_writer *writer, bool own, es_status status)
     else if (status < 0)
         writer->spoilt = true;
     return status;
+}
+
+/* --- runs ----------------------------------------------------------------- */
+
+es_written_run *es_writer_known_run(es_writer *writer, int64_t run_id)
+{
+    for (size_t i = writer->n_runs; i-- > 0;)
+        if (writer->runs[i].id == run_id)
+            return &writer->runs[i];
+    es_fail(ES_EARGUMENT, "%s: no run %lld was opened for writing",
+            writer->database.path, (long long)run_id);
+    return NULL;
+}
+
+static es_status know_run(es_writer *writer, const es_written_run *run,
+                          const char *uuid)
+{
+    for (size_t i = 0; i < writer->n_runs; i++) {
+        if (writer->runs[i].id == run->id) {
+            writer->runs[i].last_step = run->last_step;
+            writer->runs[i].has_ended = run->has_ended;
+            return ES_OK;
+        }
+    }
+    es_status status =
+        es_reserve_next(&writer->runs, writer->n_runs, sizeof *writer->runs);
+    if (status < 0)
+        return status;
+    writer->runs[writer->n_runs] = *run;
+    memcpy(writer->runs[writer->n_runs++].uuid, uuid, ES_UUID_SIZE);
+    return ES_OK;
+}
+
+static es_status check_info(const es_writer *writer, const es_run_info *info)
+{
+    const char *path = writer->database.path;
+    if (info->n_layer < 1 || info->n_layer > ES_MAX_LAYERS ||
+        info->n_head < 1 || info->n_head > ES_MAX_HEADS ||
+        info->n_layer * info->n_head > ES_MAX_VALUES)
+        return es_fail(ES_EARGUMENT,
+                       "%s: a run cannot have %lld layers of %lld heads", path,
+                       (long long)info->n_layer, (long long)info->n_head);
+    if (info->uuid && !es_uuid_is(info->uuid))
+        return es_fail(ES_EARGUMENT, "%s: not a uuid: %s", path, info->uuid);
+    const struct {
+        const char *name, *text;
+    } texts[] = {
+        {"the name", info->name},     {"arch", info->arch},
+        {"family", info->family},     {"program", info->program},
+        {"host", info->host},         {"started_at", info->started_at},
+        {"ended_at", info->ended_at},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        es_status status =
+            check_text(writer, texts[i].name, texts[i].text, ES_MAX_TEXT);
+        if (status < 0)
+            return status;
+    }
+    return check_json(writer, "config", info->config);
+}
+
+es_status es_writer_find_run(es_writer *writer, int64_t *run_id,
+                             int64_t *n_layer, int64_t *n_head,
+                             const char *uuid)
+{
+    *run_id = 0;
+    sqlite3_stmt *s = writer->statements[ES_SQL_FIND_RUN];
+    es_bind_text(s, 1, uuid);
+    int rc = sqlite3_step(s);
+    if (rc == SQLITE_ROW) {
+        *run_id = sqlite3_column_int64(s, 0);
+        *n_layer = sqlite3_column_int64(s, 1);
+        *n_head = sqlite3_column_int64(s, 2);
+    }
+    es_status status = es_database_status(&writer->database, rc);
+    sqlite3_reset(s);
+    return status;
+}
+
+static void bind_run(sqlite3_stmt *s, const es_run_info *info)
+{
+    es_bind_text(s, 1, info->uuid);
+    es_bind_text(s, 2, info->name ? info->name : "run");
+    es_bind_text(s, 3, info->arch);
+    es_bind_text(s, 4, info->family);
+    es_bind_number(s, 5, info->n_layer);
+    es_bind_number(s, 6, info->n_head);
+    es_bind_number(s, 7, info->d_model);
+    es_bind_number(s, 8, info->ctx);
+    es_bind_number(s, 9, info->vocab);
+    es_bind_number(s, 10, info->batch);
+    es_bind_number(s, 11, info->seed);
+    es_bind_text(s, 12, info->config);
+    es_bind_text(s, 13, info->program);
+    es_bind_text(s, 14, info->host);
+    es_bind_text(s, 15, info->started_at);
+    es_bind_text(s, 16, info->ended_at);
+    es_bind_text(s, 17, es_run_status_name(info->status));
+}
+
+es_status es_writer_add_run(es_writer *writer, int64_t *run_id,
+                            const es_run_info *info)
+{
+    es_status status = check_info(writer, info);
+    if (status < 0)
+        return status;
+    sqlite3_stmt *s = writer->statements[ES_SQL_ADD_RUN];
+    bind_run(s, info);
+    status = es_database_step(&writer->database, s);
+    sqlite3_clear_bindings(s);
+    if (status < 0)
+        return status;
+    *run_id = sqlite3_last_insert_rowid(writer->database.handle);
+    if ((status = seal_row(writer, ES_SQL_RUN_ROW, *run_id)) < 0 ||
+        (status = es_esf_out_run(writer->out, *run_id, info, -1)) < 0)
+        return status;
+    return know_run(
+        writer,
+        &(es_written_run){.id = *run_id,
+                          .n_layer = info->n_layer,
+                          .n_head = info->n_head,
+                          .last_step = ES_UNKNOWN,
+                          .saved_step = ES_UNKNOWN,
+                          .has_ended = info->status != ES_RUN_RUNNING,
+                          .pending = true},
+        info->uuid);
+}
+
+static es_status add_new_run(es_writer *writer, int64_t *run_id,
+                             const es_run_info *info)
+{
+    char uuid[ES_UUID_SIZE], now[ES_TIME_SIZE];
+    es_run_info made = *info;
+    if (!made.uuid) {
+        es_status status = es_uuid_make(uuid);
+        if (status < 0)
+            return status;
+        made.uuid = uuid;
+    }
+    if (!made.started_at) {
+        es_time_now(now);
+        made.started_at = now;
+    }
+    made.ended_at = NULL;
+    made.status = ES_RUN_RUNNING;
+    return es_writer_add_run(writer, run_id, &made);
+}
+
+static es_status find_last_step(es_writer *writer, int64_t run_id,
+                                int64_t *last)
+{
+    sqlite3_stmt *s = writer->statements[ES_SQL_FIND_LAST_STEP];
+    sqlite3_bind_int64(s, 1, run_id);
+    int rc = sqlite3_step(s);
+    if (rc == SQLITE_ROW && sqlite3_column_type(s, 0) == SQLITE_INTEGER)
+        *last = sqlite3_column_int64(s, 0);
+    es_status status = es_database_status(&writer->database, rc);
+    sqlite3_reset(s);
+    return status;
+}
+
+es_status es_writer_cut_run(es_writer *writer, int64_t run_id, int64_t step)
+{
+    static const int deletes[] = {
+        ES_SQL_RESUME_SAMPLES, ES_SQL_RESUME_CHECKSUMS, ES_SQL_RESUME_EVENTS};
+    es_status status = es_esf_index_cut(writer->database.samples, run_id, step);
+    for (int i = 0; i < 3 && status == ES_OK; i++) {
+        sqlite3_stmt *s = writer->statements[deletes[i]];
+        if (!s)
+            continue;
+        sqlite3_bind_int64(s, 1, run_id);
+        sqlite3_bind_int64(s, 2, step);
+        status = es_database_step(&writer->database, s);
+    }
+    return status < 0 ? status : es_map_cut(&writer->database, run_id, step);
+}
+
+es_status es_writer_resume_run(es_writer *writer, int64_t run_id,
+                               const es_run_info *info, int64_t step)
+{
+    sqlite3_stmt *s = writer->statements[ES_SQL_RESUME_RUN];
+    sqlite3_bind_int64(s, 1, run_id);
+    es_bind_text(s, 2, info->config);
+    es_bind_text(s, 3, info->program);
+    es_bind_text(s, 4, info->host);
+    int64_t last = ES_UNKNOWN;
+    es_status status = es_database_step(&writer->database, s);
+    sqlite3_clear_bindings(s);
+    if (status < 0 || (status = seal_row(writer, ES_SQL_RUN_ROW, run_id)) < 0 ||
+        (status = es_writer_cut_run(writer, run_id, step)) < 0 ||
+        (status = find_last_step(writer, run_id, &last)) < 0 ||
+        (status = es_esf_out_run(writer->out, run_id, info, step)) < 0)
+        return status;
+    /* saved_step has a value that no step has, so that commit writes the run's
+       last step. */
+    return know_run(writer,
+                    &(es_written_run){.id = run_id,
+                                      .n_layer = info->n_layer,
+                                      .n_head = info->n_head,
+                                      .last_step = last,
+                                      .saved_step = INT64_MAX,
+                                      .pending = true},
+                    info->uuid);
+}
+
+/**
+ * Adds those members of ENTROPY_RUN_CONFIG to `config` that it lacks. Sets *out
+ * to the result, which the caller must free, or to NULL if `config` lacks no
+ * member.
+ */
+static es_status complete_config(es_writer *writer, char **out,
+                                 const char *config)
+{
+    /* The SQL appends the members as text, so that the existing text of the
+     * configuration does not change. */
+    static const char sql[] =
+        "WITH own(config) AS (SELECT CASE WHEN json_valid(coalesce(?1, '{}'))"
+        "  THEN trim(coalesce(?1, '{}'), x'20090a0d') END),"
+        " missing(members) AS (SELECT group_concat(json_quote(key) || ':' ||"
+        "  CASE type WHEN 'true' THEN type WHEN 'false' THEN type"
+        "  WHEN 'object' THEN value WHEN 'array' THEN value"
+        "  ELSE json_quote(value) END)"
+        "  FROM json_each(CASE WHEN json_valid(?2) AND"
+        "   json_type(?2) = 'object' THEN ?2 ELSE '{}' END)"
+        "  WHERE key NOT IN (SELECT key FROM own, json_each(config)))"
+        " SELECT substr(config, 1, length(config) - 1) ||"
+        "  iif(EXISTS (SELECT 1 FROM json_each(config)), ',', '') ||"
+        "  members || '}' FROM own, missing"
+        " WHERE json_type(config) = 'object'";
+    const char *members = secure_getenv(ES_RUN_CONFIG_VARIABLE);
+    sqlite3_stmt *s = NULL;
+    *out = NULL;
+    if (!members || !es_text_is_utf8(members, strlen(members)))
+        return ES_OK;
+    es_status status = es_database_prepare(&writer->database, &s, sql);
+    if (status < 0)
+        return status;
+    es_bind_text(s, 1, config);
+    es_bind_text(s, 2, members);
+    int rc = sqlite3_step(s);
+    status = es_database_status(&writer->database, rc);
+    if (rc == SQLITE_ROW && sqlite3_column_type(s, 0) != SQLITE_NULL)
+        status = es_copy_text(out, (const char *)sqlite3_column_text(s, 0));
+    sqlite3_finalize(s);
+    if (*out && strlen(*out) > ES_MAX_TEXT) {
+        free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+static es_status find_or_add_run(es_writer *writer, int64_t *run_id,
+                                 const es_run_info *info, int64_t resume_step)
+{
+    int64_t there = 0, n_layer = 0, n_head = 0;
+    es_status status = ES_OK;
+    if (info->uuid && (status = es_writer_find_run(writer, &there, &n_layer,
+                                                   &n_head, info->uuid)) < 0)
+        return status;
+    if (there && (n_layer != info->n_layer || n_head != info->n_head))
+        return es_fail(ES_EFORMAT,
+                       "%s: run %s has %lld layers of %lld heads, not %lld of "
+                       "%lld: record into another file",
+                       writer->database.path, info->uuid, (long long)n_layer,
+                       (long long)n_head, (long long)info->n_layer,
+                       (long long)info->n_head);
+    es_run_info completed = *info;
+    char *config = NULL;
+    /* a run that is resumed without a new configuration keeps its
+     * configuration */
+    if ((!there || info->config) &&
+        (status = complete_config(writer, &config, info->config)) < 0)
+        return status;
+    if (config)
+        completed.config = config;
+    *run_id = there;
+    status = there
+                 ? es_writer_resume_run(writer, there, &completed, resume_step)
+                 : add_new_run(writer, run_id, &completed);
+    free(config);
+    return status;
+}
+
+es_status es_writer_run(es_writer *writer, int64_t *run_id,
+                        const es_run_info *info, int64_t resume_step)
+{
+    bool own;
+    es_status status;
+    if ((status = check_info(writer, info)) < 0 ||
+        (status = es_writer_enter(writer, &own)) < 0)
+        return status;
+    status = find_or_add_run(writer, run_id, info, resume_step);
+    return es_writer_leave(writer, own, status);
+}
+
+es_status es_writer_set_end(es_writer *writer, int64_t run_id,
+                            es_run_status run_status, const char *at)
+{
+    bool own;
+    es_written_run *run = es_writer_known_run(writer, run_id);
+    if (!run)
+        return ES_EARGUMENT;
+    es_status status = es_writer_enter(writer, &own);
+    if (status < 0)
+        return status;
+    sqlite3_stmt *s = writer->statements[ES_SQL_END_RUN];
+    sqlite3_bind_int64(s, 1, run_id);
+    es_bind_text(s, 2, es_run_status_name(run_status));
+    es_bind_text(s, 3, at);
+    status = es_database_step(&writer->database, s);
+    sqlite3_clear_bindings(s);
+    run->has_ended = run_status != ES_RUN_RUNNING;
+    if (status == ES_OK)
+        status = seal_row(writer, ES_SQL_RUN_ROW, run_id);
+    if (status == ES_OK)
+        status = es_esf_out_end(writer->out, run_id, run_status, at);
+    return es_writer_leave(writer, own, status);
+}
+
+es_status es_writer_end_run(es_writer *writer, int64_t run_id,
+                            es_run_status run_status)
+{
+    char now[ES_TIME_SIZE];
+    es_time_now(now);
+    return es_writer_set_end(writer, run_id, run_status,
+                             run_status == ES_RUN_RUNNING ? NULL : now);
+}
+
+/* --- series --------------------------------------------------------------- */
+
+/** Returns the index of the first series whose id is at least `id`. */
+static size_t lower_bound(const es_writer *writer, int64_t id)
+{
+    size_t low = 0, high = writer->n_series;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (writer->series[middle].id < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static es_status know_series(es_writer *writer, const es_written_series *series)
+{
+    size_t at = lower_bound(writer, series->id);
+    if (at < writer->n_series && writer->series[at].id == series->id)
+        return ES_OK;
+    es_status status = es_reserve_next(&writer->series, writer->n_series,
+                                       sizeof *writer->series);
+    if (status < 0)
+        return status;
+    memmove(writer->series + at + 1, writer->series + at,
+            (writer->n_series - at) * sizeof *writer->series);
+    writer->series[at] = *series;
+    writer->n_series++;
+    return ES_OK;
+}
+
+static es_status find_series(es_writer *writer, int64_t *series_id,
+                             const es_written_run *run, const char *name,
+                             es_shape shape, es_phase phase)
+{
+    *series_id = 0;
+    sqlite3_stmt *s = writer->statements[ES_SQL_FIND_SERIES];
+    sqlite3_bind_int64(s, 1, run->id);
+    es_bind_text(s, 2, name);
+    es_bind_text(s, 3, es_phase_name(phase));
+    int rc = sqlite3_step(s);
+    es_status status = es_database_status(&writer->database, rc);
+    if (rc == SQLITE_ROW) {
+        const char *is = (const char *)sqlite3_column_text(s, 1);
+        *series_id = sqlite3_column_int64(s, 0);
+        if (!is || strcmp(is, es_shape_name(shape)) != 0)
+            status = es_fail(ES_EFORMAT,
+                             "%s: series %s has one value per %s, not per %s",
+                             writer->database.path, name, is ? is : "?",
+                             es_shape_name(shape));
+    }
+    sqlite3_reset(s);
+    return status;
+}
+
+static es_status check_n_series(es_writer *writer, int64_t run_id)
+{
+    sqlite3_stmt *s = writer->statements[ES_SQL_COUNT_SERIES];
+    sqlite3_bind_int64(s, 1, run_id);
+    int rc = sqlite3_step(s);
+    bool full = rc == SQLITE_ROW && sqlite3_column_int64(s, 0) >= ES_MAX_SERIES;
+    es_status status = es_database_status(&writer->database, rc);
+    sqlite3_reset(s);
+    if (!full)
+        return status;
+    return es_fail(ES_EARGUMENT,
+                   "%s: a run has %d series at most: record heads as one "
+                   "series of head shape",
+                   writer->database.path, ES_MAX_SERIES);
+}
+
+static es_status add_series(es_writer *writer, int64_t *series_id,
+                            int64_t run_id, const char *name, es_shape shape,
+                            es_phase phase, const char *unit)
+{
+    es_status status = check_n_series(writer, run_id);
+    if (status < 0)
+        return status;
+    es_shape usual_shape;
+    const char *usual_unit;
+    es_series_standard(&usual_shape, &usual_unit, name);
+    sqlite3_stmt *s = writer->statements[ES_SQL_ADD_SERIES];
+    sqlite3_bind_int64(s, 1, run_id);
+    es_bind_text(s, 2, name);
+    es_bind_text(s, 3, es_shape_name(shape));
+    es_bind_text(s, 4, es_phase_name(phase));
+    es_bind_text(s, 5, unit ? unit : usual_unit);
+    status = es_database_step(&writer->database, s);
+    sqlite3_clear_bindings(s);
+    *series_id = sqlite3_last_insert_rowid(writer->database.handle);
+    if (status == ES_OK)
+        status = seal_row(writer, ES_SQL_SERIES_ROW, *series_id);
+    return status < 0
+               ? status
+               : es_esf_out_series(writer->out, run_id, *series_id, name, shape,
+                                   phase, unit ? unit : usual_unit);
+}
+
+static es_status find_or_add_series(es_writer *writer, int64_t *series_id,
+                                    const es_written_run *run, const char *name,
+                                    es_shape shape, es_phase phase,
+                                    const char *unit)
+{
+    es_status status;
+    if ((status = find_series(writer, series_id, run, name, shape, phase)) < 0)
+        return status;
+    if (!*series_id && (status = add_series(writer, series_id, run->id, name,
+                                            shape, phase, unit)) < 0)
+        return status;
+    return know_series(
+        writer,
+        &(es_written_series){
+            .id = *series_id,
+            .run = (size_t)(run - writer->runs),
+            .n_values = es_shape_values(shape, run->n_layer, run->n_head),
+            .crc = es_checksum_of_series(run->uuid, phase, name),
+            .pending = true,
+        });
+}
+
+es_status es_writer_series(es_writer *writer, int64_t *series_id,
+                           int64_t run_id, const char *name, es_shape shape,
+                           es_phase phase, const char *unit)
+{
+    bool own;
+    const es_written_run *run = es_writer_known_run(writer, run_id);
+    if (!run)
+        return ES_EARGUMENT;
+    if (!name || !name[0])
+        return es_fail(ES_EARGUMENT, "%s: a series needs a name",
+                       writer->database.path);
+    if ((unsigned)shape > ES_SHAPE_HEAD || (unsigned)phase > ES_PHASE_EVAL)
+        return es_fail(ES_EARGUMENT, "%s: series %s: unknown shape or phase",
+                       writer->database.path, name);
+    es_status status;
+    if ((status = check_text(writer, "a series' name", name, ES_MAX_NAME)) <
+            0 ||
+        (status = check_text(writer, "a series' unit", unit, ES_MAX_NAME)) <
+            0 ||
+        (status = es_writer_enter(writer, &own)) < 0)
+        return status;
+    status =
+        find_or_add_series(writer, series_id, run, name, shape, phase, unit);
+    return es_writer_leave(writer, own, status);
+}
+
+/* --- samples -------------------------------------------------------------- */
+
+static const es_written_series *known_series(const es_writer *writer,
+                                             int64_t series_id)
+{
+    size_t at = lower_bound(writer, series_id);
+    if (at < writer->n_series && writer->series[at].id == series_id)
+        return &writer->series[at];
+    es_fail(ES_EARGUMENT, "%s: no series %lld was opened for writing",
+            writer->database.path, (long long)series_id);
+    return NULL;
+}
+
+static es_status put_sample(es_writer *writer, const es_written_series *series,
+                            int64_t step, const float *values)
+{
+    sqlite3_stmt *s = writer->statements[ES_SQL_SAMPLE];
+    const size_t size = series->n_values * sizeof *values;
+    if (writer->out)
+        return es_esf_out_sample(
+            writer->out, writer->runs[series->run].id, series->id, step,
+            es_checksum_of_sample(series->crc, step, values, size), values,
+            series->n_values);
+    sqlite3_bind_int64(s, 1, series->id);
+    sqlite3_bind_int64(s, 2, step);
+    sqlite3_bind_blob64(s, 3, values, size, SQLITE_STATIC);
+    /*
+     * The rowid is chosen so that the samples of a series are adjacent; reading
+     * a series then reads only that series' pages. Nothing else relies on the
+     * rowid. If the rowid is already used (steps beyond 32 bits, or a file
+     * after VACUUM), SQLite chooses another rowid.
+     */
+    if (series->id > 0 && series->id <= INT32_MAX)
+        sqlite3_bind_int64(s, 4,
+                           series->id << 32 | (step & INT64_C(0xffffffff)));
+    else
+        sqlite3_bind_null(s, 4);
+    if (writer->database.schema > 1)
+        sqlite3_bind_int(
+            s, 5, es_checksum_of_sample(series->crc, step, values, size));
+    int rc = sqlite3_step(s);
+    sqlite3_reset(s);
+    if (rc == SQLITE_CONSTRAINT_ROWID) {
+        sqlite3_bind_null(s, 4);
+        rc = sqlite3_step(s);
+    }
+    es_status status = es_database_status(&writer->database, rc);
+    sqlite3_reset(s);
+    return status;
+}
+
+es_status es_writer_sample(es_writer *writer, int64_t series_id, int64_t step,
+                           const float *values, size_t n)
+{
+    bool own;
+    const es_written_series *series = known_series(writer, series_id);
+    if (!series)
+        return ES_EARGUMENT;
+    if (n != series->n_values)
+        return es_fail(
+            ES_EARGUMENT, "%s: a sample of series %lld has %zu values, not %zu",
+            writer->database.path, (long long)series_id, series->n_values, n);
+    if (step < 0 || step > ES_MAX_STEP)
+        return es_fail(ES_EARGUMENT, "%s: step %lld is out of range",
+                       writer->database.path, (long long)step);
+    es_status status = es_writer_enter(writer, &own);
+    if (status < 0)
+        return status;
+    status = put_sample(writer, series, step, values);
+    es_written_run *run = &writer->runs[series->run];
+    if (status == ES_OK && step > run->last_step)
+        run->last_step = step; /* ES_UNKNOWN, the value before the first sample,
+                                  is less than every step */
+    return es_writer_leave(writer, own, status);
+}
+
+es_status es_writer_place(es_writer *writer, int64_t series_id, int64_t step,
+                          int64_t place)
+{
+    const es_written_series *series = known_series(writer, series_id);
+    if (!series)
+        return ES_EARGUMENT;
+    if (step < 0 || step > ES_MAX_STEP)
+        return es_fail(ES_EFORMAT, "%s: damaged: step %lld is out of range",
+                       writer->database.path, (long long)step);
+    es_written_run *run = &writer->runs[series->run];
+    if (step > run->last_step)
+        run->last_step = step;
+    return es_esf_index_put(writer->database.samples, series_id, step, place);
+}
+
+/* --- events --------------------------------------------------------------- */
+
+static es_status put_event(es_writer *writer, int64_t run_id,
+                           const es_event *event)
+{
+    char now[ES_TIME_SIZE];
+    es_time_now(now);
+    sqlite3_stmt *s = writer->statements[ES_SQL_EVENT];
+    sqlite3_bind_int64(s, 1, run_id);
+    es_bind_number(s, 2, event->step);
+    es_bind_text(s, 3, event->kind);
+    sqlite3_bind_int(s, 4, (int)event->severity);
+    es_bind_number(s, 5, event->layer);
+    es_bind_number(s, 6, event->head);
+    es_bind_text(s, 7, event->message);
+    es_bind_text(s, 8, event->data);
+    es_bind_text(s, 9, event->at ? event->at : now);
+    es_bind_text(s, 10, event->dedupe);
+    es_status status = es_database_step(&writer->database, s);
+    sqlite3_clear_bindings(s);
+    es_event dated = *event;
+    if (!dated.at)
+        dated.at = now;
+    if (status < 0 || sqlite3_changes(writer->database.handle) == 0)
+        return status; /* the run already has an event with this dedupe key */
+    const int64_t id = sqlite3_last_insert_rowid(writer->database.handle);
+    if ((status = seal_row(writer, ES_SQL_EVENT_ROW, id)) < 0)
+        return status;
+    return es_esf_out_event(writer->out, run_id, &dated);
+}
+
+es_status es_writer_event(es_writer *writer, int64_t run_id,
+                          const es_event *event)
+{
+    bool own;
+    if (!es_writer_known_run(writer, run_id))
+        return ES_EARGUMENT;
+    if (!event->kind || (unsigned)event->severity > ES_SEVERITY_CRITICAL)
+        return es_fail(ES_EARGUMENT, "%s: an event needs a kind and a severity",
+                       writer->database.path);
+    const char *texts[] = {event->kind, event->message, event->at,
+                           event->dedupe};
+    es_status status;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if ((status = check_text(writer, "an event's text", texts[i],
+                                 ES_MAX_TEXT)) < 0)
+            return status;
+    if ((status = check_json(writer, "an event's data", event->data)) < 0 ||
+        (status = es_writer_enter(writer, &own)) < 0)
+        return status;
+    status = put_event(writer, run_id, event);
+    return es_writer_leave(writer, own, status);
+}
+
+/* --- attention maps ------------------------------------------------------- */
+
+static es_status check_map(const es_writer *writer, const es_written_run *run,
+                           const es_map *map, const float *values)
+{
+    const char *path = writer->database.path;
+    if ((unsigned)map->phase > ES_PHASE_EVAL || map->step < 0 ||
+        map->step > ES_MAX_STEP)
+        return es_fail(ES_EARGUMENT,
+                       "%s: attention map: step or phase out of range", path);
+    if (map->layer < 0 || map->layer >= run->n_layer ||
+        map->head < ES_MAP_MEAN || map->head >= run->n_head)
+        return es_fail(
+            ES_EARGUMENT,
+            "%s: attention map of layer %lld, head %lld: the run has %lld "
+            "layers of %lld heads",
+            path, (long long)map->layer, (long long)map->head,
+            (long long)run->n_layer, (long long)run->n_head);
+    if (!values || map->size < 1 || map->size > ES_MAP_MAX ||
+        map->n_ctx < map->size || map->n_ctx > INT32_MAX)
+        return es_fail(
+            ES_EARGUMENT,
+            "%s: attention map of %lld cells a side: expected 1 to %d, at most "
+            "the %lld tokens of the context",
+            path, values ? (long long)map->size : 0, ES_MAP_MAX,
+            (long long)map->n_ctx);
+    return ES_OK;
+}
+
+es_status es_writer_map(es_writer *writer, int64_t run_id, const es_map *map,
+                        const float *values)
+{
+    bool own;
+    es_written_run *run = es_writer_known_run(writer, run_id);
+    if (!run)
+        return ES_EARGUMENT;
+    es_status status;
+    if ((status = check_map(writer, run, map, values)) < 0 ||
+        (status = es_writer_enter(writer, &own)) < 0)
+        return status;
+    status = writer->out ? es_esf_out_map(writer->out, run->id, map, values)
+                         : es_map_insert(&writer->database, run->id, run->uuid,
+                                         map, values);
+    if (status == ES_OK && map->step > run->last_step)
+        run->last_step = map->step;
+    return es_writer_leave(writer, own, status);
+}
+
+/* --- private databases of fragments --------------------------------------- */
+
+es_status es_writer_attach(es_writer **out, const es_database *database)
+{
+    es_status status = es_alloc(out, 1, sizeof **out, "a fragment's tables");
+    if (status < 0)
+        return status;
+    (*out)->database = *database;
+    (*out)->log.none = true;
+    return es_writer_prepare(*out);
+}
+
+void es_writer_detach(es_writer *writer)
+{
+    if (!writer)
+        return;
+    es_database_finalise_all(&writer->database, writer->statements, ES_N_SQL);
+    free(writer->runs);
+    free(writer->series);
+    free(writer);
+}
+
+es_status es_writer_forget(es_writer *writer)
+{
+    writer->n_runs = writer->n_series = 0;
+    es_esf_index_clear(writer->database.samples);
+    return es_database_execute(&writer->database,
+                               "DELETE FROM event;"
+                               "DELETE FROM series; DELETE FROM run;"
+                               "DROP TABLE IF EXISTS attention_map");
 }

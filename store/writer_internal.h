@@ -1,4 +1,7 @@
-/** Internal declarations of the writer, shared by writer*.c and merge.c. */
+/**
+ * Internals of writers, for writer*.c and for the modules that change a file
+ * through an open writer: esf_replay.c, merge.c, run_row.c and join/.
+ */
 #ifndef ES_WRITER_INTERNAL_H
 #define ES_WRITER_INTERNAL_H
 
@@ -134,9 +137,6 @@ void es_log_after_commit(es_writer *writer);
 /** Prepares the writer's statements. */
 es_status es_writer_prepare(es_writer *writer) ES_MUST_USE;
 
-/** Steps a statement that returns no rows, and resets it. */
-es_status es_writer_step(es_writer *writer, sqlite3_stmt *statement);
-
 /**
  * Begin and end the database work of a public function. es_writer_enter begins
  * a transaction unless one is open, and sets *own accordingly. After it has
@@ -147,25 +147,6 @@ es_status es_writer_step(es_writer *writer, sqlite3_stmt *statement);
 es_status es_writer_enter(es_writer *writer, bool *own) ES_MUST_USE;
 es_status es_writer_leave(es_writer *writer, bool own,
                           es_status status) ES_MUST_USE;
-
-/**
- * Returns ES_EARGUMENT if `text` has more than `longest` bytes. `text` may be
- * NULL.
- */
-es_status es_writer_check_text(const es_writer *writer, const char *name,
-                               const char *text, size_t longest) ES_MUST_USE;
-
-/** Returns ES_EARGUMENT unless `text` is NULL or valid JSON. */
-es_status es_writer_check_json(const es_writer *writer, const char *name,
-                               const char *text) ES_MUST_USE;
-
-/**
- * Writes the checksum of a row. Must be called within the transaction that
- * changed the row. Does nothing in a file without the table row_checksum.
- *
- *   row   ES_SQL_RUN_ROW, ES_SQL_SERIES_ROW or ES_SQL_EVENT_ROW
- */
-es_status es_writer_seal(es_writer *writer, int row, int64_t id) ES_MUST_USE;
 
 /**
  * Adds a run exactly as `info` describes it, including its times and its
@@ -197,12 +178,6 @@ es_status es_writer_set_end(es_writer *writer, int64_t run_id,
  */
 es_status es_writer_place(es_writer *writer, int64_t series_id, int64_t step,
                           int64_t place) ES_MUST_USE;
-
-/* --- writer_private.c ---------------------------------------------------- */
-
-/** Implements es_writer_open for a path that ends in ".esf". */
-es_status es_writer_open_fragment(es_writer *writer, const char *path,
-                                  es_durability durability) ES_MUST_USE;
 
 /** Creates a writer for the private database into which a fragment's records
  *  are replayed. */

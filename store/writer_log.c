@@ -172,7 +172,8 @@ static es_status check_all(es_writer *writer)
     es_log *log = &writer->log;
     if (log->broken)
         return fail_broken(writer);
-    es_status status = es_writer_step(writer, writer->statements[ES_SQL_BEGIN]);
+    es_status status =
+        es_database_step(&writer->database, writer->statements[ES_SQL_BEGIN]);
     if (status < 0)
         return status;
     if (read_index(writer, &index)) {
