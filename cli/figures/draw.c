@@ -1,12 +1,11 @@
 /*
- * Makes picture files from runs: selects the runs that a figure can show,
- * chooses the colour scale and the notes, and writes the figure.
+ * Makes picture files from runs: selects the runs that a figure can show, draws
+ * the figure, and writes it with notes.
  */
 #include "cli/figures/drawing.h"
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
-#include "analyzer/heads/details.h"
 #include "cli/output/output.h"
 #include "cli/output/print.h"
 #include "render/figures/axis.h"
@@ -21,118 +20,6 @@
 
 /* Maximum number of different values of m (the largest entropy) in a note. */
 #define M_MOST 12
-/* Smallest ratio of maximum to minimum for which colours are logarithmic. */
-#define HUGE_RANGE 1000.0
-
-es_status es_drawing_alloc(es_drawing *drawing, void *pointer, size_t n,
-                           size_t size)
-{
-    void *block;
-    es_status status;
-    if ((status = es_grow(&drawing->blocks, drawing->n_blocks + 1,
-                          sizeof *drawing->blocks, "a figure")) < 0 ||
-        (status = es_alloc(&block, n, size, "a figure")) < 0)
-        return status;
-    drawing->blocks[drawing->n_blocks++] = block;
-    memcpy(pointer, &block, sizeof block);
-    return ES_OK;
-}
-
-void es_drawing_clear(es_drawing *drawing)
-{
-    for (size_t i = 0; i < drawing->n_blocks; i++)
-        free(drawing->blocks[i]);
-    free(drawing->blocks);
-    drawing->blocks = NULL;
-    drawing->n_blocks = 0;
-}
-
-char *es_drawing_step(char *out, const es_run_summary *run)
-{
-    snprintf(out, ES_CAPTION_MAX, "step %lld%s", (long long)run->step,
-             run->phase == ES_PHASE_EVAL ? ", eval" : "");
-    return out;
-}
-
-const char *es_drawing_title(const es_drawing *drawing, size_t i)
-{
-    return drawing->labels.text[i];
-}
-
-/* Makes the file name of a figure, such as "run-heatmap.png", in the requested
-   folder if one is given. The name begins with the name of the run file, never
-   with a run name stored inside the file. */
-static es_status name_file(char out[PATH_MAX], const es_figure_job *job,
-                           es_figure_kind kind)
-{
-    const char *input = job->inputs[0], *folder = job->options->folder;
-    /* The query string of a database URL is not part of the database's name. */
-    const bool is_url = es_postgres_is_url(input);
-    const size_t n_input = is_url ? strcspn(input, "?") : strlen(input);
-    const char *slash = memrchr(input, '/', n_input);
-    const char *base = slash ? slash + 1 : input;
-    const char *dot = is_url ? NULL : strrchr(base, '.');
-    int n = (int)(dot && dot != base ? dot - base : input + n_input - base);
-    bool composite = (int)kind == ES_FIGURE_COMPOSITE;
-    const char *name =
-        composite ? job->options->composite : es_figure_name(kind);
-    size_t n_name = composite ? job->options->n_composite : strlen(name);
-    int needed =
-        snprintf(out, PATH_MAX, "%s%s%.*s-%.*s.%s", folder ? folder : "",
-                 folder ? "/" : "", n, base, (int)n_name, name,
-                 es_format_name(job->options->pictures[kind].format));
-    if (needed >= PATH_MAX)
-        return es_fail(ES_EUSAGE, "%.80s...: file name too long", out);
-    if (folder && mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return es_fail(ES_EIO, "%s: cannot create the folder: %s", folder,
-                       strerror(errno));
-    return ES_OK;
-}
-
-es_level es_drawing_level(es_severity severity)
-{
-    return severity >= ES_SEVERITY_CRITICAL  ? ES_LEVEL_CRITICAL
-           : severity == ES_SEVERITY_ERROR   ? ES_LEVEL_ERROR
-           : severity == ES_SEVERITY_WARNING ? ES_LEVEL_WARNING
-                                             : ES_LEVEL_INFO;
-}
-
-/* --- colour scales that suit a series -------------------------------------*/
-
-double es_drawing_top(const es_drawing *drawing)
-{
-    double top = NAN;
-    for (size_t i = 0; i < drawing->n; i++)
-        top = es_peak_of(top, drawing->runs[i]->m);
-    return top;
-}
-
-es_series_scale es_drawing_scale(const es_drawing *drawing,
-                                 const es_range *range, double top)
-{
-    const char *series = drawing->runs[0]->series;
-    const es_head_statistic *head = es_head_statistic_find(series);
-    bool is_entropy = strncmp(series, "entropy", 7) == 0;
-    const es_detail_line *detail = es_detail_find(series);
-    bool amount = head ? head->is_amount
-                  : detail
-                      ? detail->is_amount
-                      : is_entropy || strcmp(series, "nan_activations") == 0;
-    double ceiling = NAN, low = amount ? fmin(range->low, 0) : range->low;
-    es_series_scale scale = {isfinite(low) ? low : 0, top, false};
-    for (size_t i = 0; i < drawing->n; i++)
-        ceiling = es_peak_of(ceiling, drawing->runs[i]->ceiling);
-    if (low >= 0 && !is_entropy && top >= HUGE_RANGE * range->least_positive) {
-        scale.logarithmic = true;
-        scale.low =
-            range->zero ? range->least_positive / 2 : range->least_positive;
-    }
-    if (top <= low && amount)
-        scale.high = is_entropy && ceiling > low ? ceiling : low + 1;
-    else if (top < low)
-        scale.high = low;
-    return scale;
-}
 
 /* --- notes of the picture --------------------------------------------------*/
 
@@ -203,6 +90,36 @@ static es_status write_pictures(const char *path,
     if ((status = es_output_close(output)) == ES_OK && !job->quiet && !piped)
         es_print_note("%s written", path);
     return status;
+}
+
+/* Makes the file name of a figure, such as "run-heatmap.png", in the requested
+   folder if one is given. The name begins with the name of the run file, never
+   with a run name stored inside the file. */
+static es_status name_file(char out[PATH_MAX], const es_figure_job *job,
+                           es_figure_kind kind)
+{
+    const char *input = job->inputs[0], *folder = job->options->folder;
+    /* The query string of a database URL is not part of the database's name. */
+    const bool is_url = es_postgres_is_url(input);
+    const size_t n_input = is_url ? strcspn(input, "?") : strlen(input);
+    const char *slash = memrchr(input, '/', n_input);
+    const char *base = slash ? slash + 1 : input;
+    const char *dot = is_url ? NULL : strrchr(base, '.');
+    int n = (int)(dot && dot != base ? dot - base : input + n_input - base);
+    bool composite = (int)kind == ES_FIGURE_COMPOSITE;
+    const char *name =
+        composite ? job->options->composite : es_figure_name(kind);
+    size_t n_name = composite ? job->options->n_composite : strlen(name);
+    int needed =
+        snprintf(out, PATH_MAX, "%s%s%.*s-%.*s.%s", folder ? folder : "",
+                 folder ? "/" : "", n, base, (int)n_name, name,
+                 es_format_name(job->options->pictures[kind].format));
+    if (needed >= PATH_MAX)
+        return es_fail(ES_EUSAGE, "%.80s...: file name too long", out);
+    if (folder && mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return es_fail(ES_EIO, "%s: cannot create the folder: %s", folder,
+                       strerror(errno));
+    return ES_OK;
 }
 
 /* A PDF document that contains several figures as pages. */

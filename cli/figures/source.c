@@ -1,7 +1,9 @@
 /*
  * Reads a series of a run for figures: one sample, or all samples as lines over
  * the steps. If requested, the values of a layer's heads are reduced to one
- * number.
+ * number. Merges the lines of a configuration's seeds: computes their mean and
+ * range at each step (interpolating runs that lack the step), and makes labels
+ * with the number of seeds.
  */
 #include "cli/figures/source.h"
 
@@ -23,8 +25,8 @@ typedef struct source {
     es_series series;
 } source;
 
-static es_status find(source *from, const es_run_summary *run, const char *name,
-                      es_phase phase)
+static es_status find_series(source *from, const es_run_summary *run,
+                             const char *name, es_phase phase)
 {
     es_status status = es_reader_find(from->reader, run->number - 1, name,
                                       phase, &from->series);
@@ -53,10 +55,11 @@ static es_status open_source(source *from, const es_run_summary *run,
     es_status status = es_source_open(&from->reader, run);
     if (status < 0)
         return status;
-    status = find(from, run, name, phase);
+    status = find_series(from, run, name, phase);
     if (status == ES_ENOTFOUND && either)
-        status = find(from, run, name,
-                      phase == ES_PHASE_TRAIN ? ES_PHASE_EVAL : ES_PHASE_TRAIN);
+        status = find_series(from, run, name,
+                             phase == ES_PHASE_TRAIN ? ES_PHASE_EVAL
+                                                     : ES_PHASE_TRAIN);
     return status;
 }
 
@@ -211,7 +214,7 @@ static es_status push_all(es_trace *trace, es_drawing *drawing, source *from,
 
 /* Replaces each of the n values in `best` by the smaller (`least`) or larger of
  * this value and the value in `line`. NaN takes precedence over any number. */
-static void fold(float *best, const float *line, size_t n, bool least)
+static void fold_line(float *best, const float *line, size_t n, bool least)
 {
     for (size_t i = 0; i < n; i++) {
         float value = line[i];
@@ -247,7 +250,7 @@ static es_status read_lines(es_run_lines *out, es_drawing *drawing,
         es_trace_line(trace, i, out->values + i * out->n);
     for (size_t i = 1; query->fold && i < picks->n_lines; i++) {
         es_trace_line(trace, i, line);
-        fold(out->values, line, out->n, query->fold == ES_FOLD_LEAST);
+        fold_line(out->values, line, out->n, query->fold == ES_FOLD_LEAST);
     }
 done:
     es_trace_free(trace);
@@ -324,6 +327,183 @@ es_status es_lines_read(es_run_lines *out, es_drawing *drawing,
 done:
     es_damage_close(from.reader);
     return status;
+}
+
+/* --- seeds of a configuration --------------------------------------------- */
+
+/* The lines of n runs that are being merged into one set of lines. */
+typedef struct bundle {
+    es_run_lines *runs; /* (n) */
+    /* (n) for each run, the index of its first point that is not merged yet. */
+    size_t *next;
+    size_t n;
+} bundle;
+
+/* Returns true if the last recorded sample of any line is NaN or infinite. */
+static bool ends_nonfinite(const es_run_lines *lines)
+{
+    for (size_t line = 0; line < lines->n_lines; line++)
+        for (size_t k = lines->n; k-- > 0;) {
+            float value = lines->values[line * lines->n + k];
+            if (es_is_missing(value))
+                continue;
+            if (!isfinite(value))
+                return true;
+            break;
+        }
+    return false;
+}
+
+/* Finds the smallest step that is not merged yet; returns false if no step
+ * remains. */
+static bool next_step(int64_t *step, const bundle *b)
+{
+    bool any = false;
+    for (size_t r = 0; r < b->n; r++) {
+        const es_run_lines *lines = &b->runs[r];
+        if (b->next[r] < lines->n &&
+            (!any || lines->steps[b->next[r]] < *step)) {
+            *step = lines->steps[b->next[r]];
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* Computes point k of a merged line from the runs that have a sample at its
+ * step. */
+static void join_point(es_group_lines *out, const bundle *b, size_t line,
+                       size_t k)
+{
+    const size_t at = line * out->mean.n + k;
+    double sum = 0;
+    size_t n_finite = 0;
+    float low = INFINITY, high = -INFINITY, other = es_missing();
+    for (size_t r = 0; r < b->n; r++) {
+        const es_run_lines *lines = &b->runs[r];
+        size_t i = b->next[r];
+        if (i >= lines->n || lines->steps[i] != out->mean.steps[k])
+            continue;
+        float value = lines->values[line * lines->n + i];
+        if (isfinite(value)) {
+            sum += (double)value;
+            low = fminf(low, value);
+            high = fmaxf(high, value);
+            n_finite++;
+        } else if (!es_is_missing(value)) {
+            other = value;
+        }
+    }
+    out->mean.values[at] = n_finite ? (float)(sum / (double)n_finite) : other;
+    out->low.values[at] = n_finite ? low : other;
+    out->high.values[at] = n_finite ? high : other;
+}
+
+/* Interpolates the lines of a run at n given steps. */
+static es_status align_lines(es_run_lines *lines, es_drawing *drawing,
+                             int64_t *steps, size_t n)
+{
+    float *values;
+    es_status status = es_drawing_array(drawing, &values, lines->n_lines * n);
+    for (size_t i = 0; i < lines->n_lines && status == ES_OK; i++)
+        status = es_stats_align(values + i * n, steps, n, lines->steps,
+                                lines->values + i * lines->n, lines->n);
+    lines->values = values;
+    lines->steps = steps;
+    lines->n = n;
+    return status;
+}
+
+static es_status join_lines(es_group_lines *out, es_drawing *drawing, bundle *b)
+{
+    size_t n = 0, n_lines = b->runs[0].n_lines;
+    int64_t step = 0;
+    es_status status;
+    for (size_t r = 0; r < b->n; r++)
+        n += b->runs[r].n;
+    es_run_lines all = {.n_lines = n_lines, .shape = b->runs[0].shape};
+    if ((status = es_drawing_array(drawing, &all.steps, n)) < 0)
+        return status;
+    while (next_step(&step, b)) {
+        all.steps[all.n++] = step;
+        for (size_t r = 0; r < b->n; r++)
+            while (b->next[r] < b->runs[r].n &&
+                   b->runs[r].steps[b->next[r]] <= step)
+                b->next[r]++;
+    }
+    out->mean = out->low = out->high = all;
+    size_t size = n_lines * all.n;
+    if ((status = es_drawing_array(drawing, &out->mean.values, size)) < 0 ||
+        (status = es_drawing_array(drawing, &out->low.values, size)) < 0 ||
+        (status = es_drawing_array(drawing, &out->high.values, size)) < 0)
+        return status;
+    for (size_t r = 0; r < b->n; r++)
+        if (b->runs[r].n < all.n &&
+            (status = align_lines(&b->runs[r], drawing, all.steps, all.n)) < 0)
+            return status;
+    memset(b->next, 0, b->n * sizeof *b->next);
+    for (size_t k = 0; k < all.n; k++) {
+        for (size_t r = 0; r < b->n; r++)
+            while (b->next[r] < b->runs[r].n &&
+                   b->runs[r].steps[b->next[r]] < all.steps[k])
+                b->next[r]++;
+        for (size_t line = 0; line < n_lines; line++)
+            join_point(out, b, line, k);
+    }
+    return ES_OK;
+}
+
+es_status es_group_lines_read(es_group_lines *out, es_drawing *drawing,
+                              size_t i, const es_lines_query *query,
+                              bool exponential)
+{
+    const es_run_summary *const *members;
+    const size_t n = es_drawing_members(&members, drawing, i);
+    bundle b = {.n = 0};
+    es_status status = ES_OK;
+    *out = (es_group_lines){.n_runs = 0};
+    if ((status = es_drawing_array(drawing, &b.runs, n)) < 0 ||
+        (status = es_drawing_array(drawing, &b.next, n)) < 0)
+        return status;
+    for (size_t r = 0; r < n; r++) {
+        es_run_lines *lines = &b.runs[b.n];
+        status = es_lines_read(lines, drawing, members[r], query);
+        if (status == ES_ENOTFOUND && (b.n || r + 1 < n))
+            continue;
+        if (status < 0)
+            return status;
+        if (b.n && lines->n_lines != b.runs[0].n_lines)
+            continue; /* the file has been replaced by a run with another number
+                         of layers or heads */
+        for (size_t k = 0; exponential && k < lines->n_lines * lines->n; k++)
+            if (!es_is_missing(lines->values[k]))
+                lines->values[k] = expf(lines->values[k]);
+        out->n_nonfinite += ends_nonfinite(lines);
+        b.n++;
+    }
+    out->n_runs = b.n;
+    if (b.n > 1)
+        return join_lines(out, drawing, &b);
+    out->mean = b.runs[0];
+    return ES_OK;
+}
+
+char *es_group_label(char out[ES_GROUP_TEXT_MAX], const es_drawing *drawing,
+                     size_t i, const es_group_lines *lines)
+{
+    size_t n_all = drawing->members ? drawing->n_of_all[i] : 1;
+    const char *title = es_drawing_title(drawing, i);
+    char nan[32] = "";
+    if (lines->n_nonfinite)
+        snprintf(nan, sizeof nan, ", %zu NaN", lines->n_nonfinite);
+    if (n_all < 2)
+        snprintf(out, ES_GROUP_TEXT_MAX, "%s", title);
+    else if (lines->n_runs < n_all)
+        snprintf(out, ES_GROUP_TEXT_MAX, "%s (%zu of %zu seeds%s)", title,
+                 lines->n_runs, n_all, nan);
+    else
+        snprintf(out, ES_GROUP_TEXT_MAX, "%s (%zu seeds%s)", title, n_all, nan);
+    return out;
 }
 
 /* --- list of series -------------------------------------------------------*/
