@@ -60,13 +60,6 @@ static es_linear describe_transform(const es_model *model)
                        .transposed = true};
 }
 
-static es_image describe_image(const es_model *model)
-{
-    es_image image = model->config.image;
-    image.levels = model->config.vocab;
-    return image;
-}
-
 /* Returns the memory for the FFN's inner values after the activation: the
  * scratch array, or `pre` itself if there is no activation. */
 static es_mem *find_post(const es_model *model, int layer)
@@ -521,7 +514,8 @@ static void embed(const es_model *model, es_mem *x)
     const es_model_config *config = &model->config;
     es_mem *const sum = model->embedded ? model->embedded : x;
     if (model->patches) {
-        const es_image image = describe_image(model);
+        es_image image = config->image;
+        image.levels = config->vocab;
         const es_linear linear = es_model_patch(model);
         model->ops->cut_patches(model->backend, model->patches, model->tokens,
                                 &image, config->batch, config->ctx);
