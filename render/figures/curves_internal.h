@@ -72,29 +72,6 @@ bool es_curve_is_marked(const es_curves_sheet *sheet, const es_curve *curve);
 void es_draw_mark(const es_canvas *canvas, double x, double y, size_t category,
                   es_color color);
 
-/** The lines of a panel that coincide with a given line at one sample or
- *  between two samples. */
-typedef struct es_curves_equals {
-    size_t n;    /* number of lines that coincide, including this line */
-    size_t rank; /* index of this line among them */
-} es_curves_equals;
-
-/** Counts the lines that have the same pen and the same finite value as curve i
- *  at sample k, and, if `onwards`, also at sample k + 1. In a panel with more
- *  than 48 lines, every line counts as distinct. */
-es_curves_equals es_curves_equals_at(const es_curves_panel *panel, size_t i,
-                                     size_t k, bool onwards);
-
-/** Returns true if the samples before and after sample k are missing or not
- *  finite. */
-bool es_curve_is_lone(const es_curve *curve, size_t k);
-
-/** Counts the curves that have the same isolated sample as curve i at sample k.
- *  In panels with many lines every line counts as distinct, as in
- *  es_curves_equals_at. */
-es_curves_equals es_curves_lone_equals_at(const es_curves_panel *panel,
-                                          size_t i, size_t k);
-
 /** Returns the position of x on the page; finite for finite x. */
 static inline double es_curves_x(const es_curves_block *block, double x)
 {
@@ -135,12 +112,5 @@ void es_curves_measure_legend(es_curves_sheet *sheet);
 double es_curves_legend_height(const es_curves_sheet *sheet, double width);
 
 void es_curves_draw_legend(const es_page *page);
-
-/**
- * Draws the lines of a panel, and marks their NaN and infinite values. Returns
- * ES_OK or ES_ENOMEM.
- */
-es_status es_curves_draw_lines(const es_curves_sheet *sheet,
-                               const es_curves_block *block) ES_MUST_USE;
 
 #endif
