@@ -1,4 +1,4 @@
-/* Opens and closes the CPU back-end, reserves its memory and lists its
+/* Opens and closes the CPU back-end, reserves its working memory and lists its
  * operations. A team of threads splits the rows of each operation, and each
  * thread computes its matrix products without further threads. */
 #include "hooks/trainer/cpu/activations.h"
@@ -9,7 +9,6 @@
 #include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define ALIGNMENT 64
 
@@ -80,34 +79,6 @@ static es_status status_of(es_backend *backend)
     return backend->products->status();
 }
 
-/* Returns true if `bytes` exceeds the machine's memory. The operating system
- * would grant a request of this size, but kill the process when it uses the
- * memory. */
-static bool exceeds_machine(size_t bytes)
-{
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 && bytes / (size_t)size >= (size_t)pages;
-}
-
-/* Reserves zeroed, aligned memory; returns NULL on failure. */
-static void *reserve_bytes(size_t bytes)
-{
-    size_t padded;
-    if (!es_size_add(&padded, bytes, ALIGNMENT - 1) || exceeds_machine(padded))
-        return NULL;
-    padded = padded / ALIGNMENT * ALIGNMENT;
-    void *memory = aligned_alloc(ALIGNMENT, padded ? padded : ALIGNMENT);
-    if (memory)
-        memset(memory, 0, padded);
-    return memory;
-}
-
-void *es_cpu_reserve(size_t n, size_t size)
-{
-    size_t bytes;
-    return es_size_mul(&bytes, n, size) ? reserve_bytes(bytes) : NULL;
-}
-
 /* Grows *array to at least n floats and discards its contents. */
 static es_status grow(float **array, size_t n)
 {
@@ -174,7 +145,7 @@ static es_status prepare(es_backend *backend, const es_extents *largest)
 static es_status reserve(es_backend *backend, es_mem **out, size_t bytes)
 {
     (void)backend;
-    *out = reserve_bytes(bytes);
+    *out = es_cpu_reserve(bytes, 1);
     if (!*out)
         return es_fail(ES_ENOMEM, "out of memory: the model needs %zu MiB more",
                        bytes >> 20);

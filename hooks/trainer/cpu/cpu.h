@@ -9,7 +9,7 @@
 #include "hooks/trainer/cpu/team.h"
 #include "hooks/trainer/model/ops.h"
 
-/** List of the bf16 copies of weights that products read; see copies.c. */
+/** List of the bf16 copies of weights that products read; see memory.c. */
 typedef struct es_cpu_copies es_cpu_copies;
 
 /** Result of a thread's search for the largest |x| of an operand, which the
@@ -205,7 +205,7 @@ static inline size_t es_cpu_act_size(const es_backend *backend)
 }
 
 /** Reserves zeroed memory for n elements of `size` bytes, aligned to 64 bytes,
- *  to be released with free(). Returns NULL on failure. */
+ *  to be released with free(). Returns NULL on failure. In memory.c. */
 void *es_cpu_reserve(size_t n, size_t size);
 
 /** Returns the bf16 copy of weights, in the layout of the weights; NULL if

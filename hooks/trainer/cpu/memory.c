@@ -1,9 +1,40 @@
-/* Keeps bf16 copies of the weights for matrix products: one copy per array that
- * the model registers, renewed when the weights have changed. The float32
- * back-end needs no copies because its products read the weights themselves. */
+/* Reserves memory for the CPU back-end, and keeps bf16 copies of the weights
+ * for matrix products: one copy per array that the model registers, renewed
+ * when the weights have changed. The float32 back-end needs no copies because
+ * its products read the weights themselves. */
 #include "hooks/trainer/cpu/cpu.h"
 
+#include "analyzer/base/checked.h"
+
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ALIGNMENT 64
+
+/* Returns true if `bytes` exceeds the machine's memory. The operating system
+ * would grant a request of this size, but kill the process when it uses the
+ * memory. */
+static bool exceeds_machine(size_t bytes)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 && bytes / (size_t)size >= (size_t)pages;
+}
+
+void *es_cpu_reserve(size_t n, size_t size)
+{
+    size_t bytes, padded;
+    if (!es_size_mul(&bytes, n, size) ||
+        !es_size_add(&padded, bytes, ALIGNMENT - 1) || exceeds_machine(padded))
+        return NULL;
+    padded = padded / ALIGNMENT * ALIGNMENT;
+    void *memory = aligned_alloc(ALIGNMENT, padded ? padded : ALIGNMENT);
+    if (memory)
+        memset(memory, 0, padded);
+    return memory;
+}
+
+/* --- copies of weights --------------------------------------------------- */
 
 struct es_cpu_copies {
     es_cpu_copies *next;
@@ -32,7 +63,7 @@ const es_bfloat *es_cpu_copy_of(const es_backend *backend,
              : NULL;
 }
 
-static void drop(es_backend *backend, const es_mem *weights)
+static void drop_copy(es_backend *backend, const es_mem *weights)
 {
     es_cpu_copies **link = &backend->copies;
     while (*link && (*link)->weights != weights)
@@ -48,12 +79,12 @@ static void drop(es_backend *backend, const es_mem *weights)
 void es_cpu_drop_copies(es_backend *backend)
 {
     while (backend->copies)
-        drop(backend, backend->copies->weights);
+        drop_copy(backend, backend->copies->weights);
 }
 
 es_status es_cpu_keep(es_backend *backend, const es_mem *weights, size_t n)
 {
-    drop(backend, weights);
+    drop_copy(backend, weights);
     if (n == 0)
         return ES_OK;
     es_cpu_copies *added = calloc(1, sizeof *added);
