@@ -120,13 +120,6 @@ static inline int es_visible_keys(const es_entropy_keys *keys, int i)
     return es_keys_end(keys, i) - es_keys_begin(keys, i);
 }
 
-/**
- * Hides the keys whose mask (n) is 0. `index` must have space for n numbers and
- * `count` for n + 1.
- */
-void es_entropy_keys_mask(es_entropy_keys *keys, const unsigned char *mask,
-                          int *index, int *count);
-
 /* --- rows in double precision -----------------------------------------------
  */
 
