@@ -255,7 +255,7 @@ $(BUILD)/entropy-corpus: samples/corpus/entropy-corpus Makefile
 # message per thread. Both libraries use POSIX threads instead of OpenMP.
 RECORD_SRC = $(RECORDER_SRC) $(call in,analyzer/entropy) analyzer/base/status.c \
     store/run.c
-READ_SRC = store/reader.c store/cursor.c store/damage.c store/row_checksum.c
+READ_SRC = store/reader.c store/row_checksum.c
 INNER_SRC = $(filter-out $(RECORD_SRC) $(READ_SRC),$(ANALYZER_SRC) $(STORE_SRC))
 OBJCOPY = objcopy
 

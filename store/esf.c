@@ -6,6 +6,7 @@
 #include "store/crc32c.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -112,6 +113,14 @@ uint32_t es_esf_checksum(uint32_t seed, const void *payload, size_t n)
 bool es_esf_is_name(const char *path)
 {
     return es_text_ends(path, ES_ESF_SUFFIX);
+}
+
+bool es_esf_beside(char out[PATH_MAX], const char *path)
+{
+    const size_t n = strlen(path);
+    return snprintf(out, PATH_MAX, "%.*s" ES_ESF_SUFFIX,
+                    (int)(es_text_ends(path, ".db") ? n - 3 : n),
+                    path) < PATH_MAX;
 }
 
 /* --- the clock ------------------------------------------------------------ */

@@ -58,6 +58,7 @@
 #define ES_ESF_H
 
 #include "store/run.h"
+#include <limits.h>
 
 #define ES_ESF_SUFFIX ".esf"
 #define ES_ESF_HEADER_BYTES 64
@@ -111,6 +112,12 @@ uint32_t es_esf_checksum(uint32_t seed, const void *payload, size_t n);
 
 /** Returns true if the path ends in ".esf". */
 bool es_esf_is_name(const char *path);
+
+/**
+ * Writes the path of the fragment that belongs to the run file `path` to `out`;
+ * for RUN.db this is RUN.esf. Returns false if the path is too long.
+ */
+bool es_esf_beside(char out[PATH_MAX], const char *path);
 
 /**
  * Returns the time of day in ms since 1970. Tests move this clock in their

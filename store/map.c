@@ -2,8 +2,7 @@
    created with the first map, and its schema is checked before every use. */
 #include "store/map.h"
 
-#include "store/postgres_in.h"
-#include "store/reader_internal.h"
+#include "store/store_internal.h"
 
 #include <string.h>
 
@@ -119,7 +118,7 @@ es_status es_map_cut(const es_database *database, int64_t run_id, int64_t step)
 /* --- reading -------------------------------------------------------------- */
 
 /**
- * Reads one row of the query of es_reader_maps. Returns ES_EFORMAT if a value
+ * Reads one row of the query of es_map_each. Returns ES_EFORMAT if a value
  * is out of bounds.
  */
 static es_status take_map(es_map *out, sqlite3_stmt *s,
@@ -146,13 +145,13 @@ static es_status take_map(es_map *out, sqlite3_stmt *s,
     return ES_OK;
 }
 
-static es_status hand_out(const es_reader *reader, sqlite3_stmt *s,
+static es_status hand_out(const es_database *database, sqlite3_stmt *s,
                           const es_run_info *run, es_map_handler *handler,
                           void *user)
 {
     float values[ES_MAP_MAX * ES_MAP_MAX];
     es_map map;
-    es_status status = take_map(&map, s, &reader->database, run);
+    es_status status = take_map(&map, s, database, run);
     if (status < 0)
         return status;
     const size_t bytes = (size_t)map.size * (size_t)map.size * sizeof *values;
@@ -165,22 +164,14 @@ static es_status hand_out(const es_reader *reader, sqlite3_stmt *s,
     return handler(user, &map, values);
 }
 
-es_status es_reader_maps(es_reader *reader, size_t run, es_map_handler *handler,
-                         void *user)
+es_status es_map_each(const es_database *database, int64_t run_id,
+                      const es_run_info *run, es_map_handler *handler,
+                      void *user)
 {
-    const es_database *database = &reader->database;
     sqlite3_stmt *s = NULL;
     bool there;
-    es_status status = es_database_check_owner(database);
-    if (status < 0)
-        return status;
-    if (run >= reader->contents.n_runs)
-        return es_fail(ES_EARGUMENT, "%s: has no run %zu", database->path, run);
-    const es_stored_run *stored = &reader->contents.runs[run];
-    if ((reader->source.remote &&
-         (status = es_remote_load_maps(reader->source.remote, stored->id,
-                                       stored->info.uuid)) < 0) ||
-        (status = look(database, &there)) < 0 || !there)
+    es_status status = look(database, &there);
+    if (status < 0 || !there)
         return status;
     if ((status = es_database_prepare(
              database, &s,
@@ -188,10 +179,10 @@ es_status es_reader_maps(es_reader *reader, size_t run, es_map_handler *handler,
              " FROM attention_map WHERE run_id = ?1"
              " ORDER BY phase DESC, step, layer, head")) < 0)
         return status;
-    sqlite3_bind_int64(s, 1, stored->id);
+    sqlite3_bind_int64(s, 1, run_id);
     int rc = SQLITE_DONE;
     while (status == ES_OK && (rc = sqlite3_step(s)) == SQLITE_ROW)
-        status = hand_out(reader, s, &stored->info, handler, user);
+        status = hand_out(database, s, run, handler, user);
     if (status == ES_OK)
         status = es_database_status(database, rc);
     sqlite3_finalize(s);

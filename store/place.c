@@ -3,7 +3,6 @@
    a local disk into its run file. */
 #include "store/place.h"
 
-#include "analyzer/base/text.h"
 #include "store/esf.h"
 #include "store/merge.h"
 #include "store/store_internal.h"
@@ -16,14 +15,6 @@
 static bool exists(const char *path)
 {
     return access(path, F_OK) == 0;
-}
-
-bool es_place_beside(char out[PATH_MAX], const char *path)
-{
-    const size_t n = strlen(path);
-    return snprintf(out, PATH_MAX, "%.*s" ES_ESF_SUFFIX,
-                    (int)(es_text_ends(path, ".db") ? n - 3 : n),
-                    path) < PATH_MAX;
 }
 
 /**
@@ -64,7 +55,7 @@ es_status es_place_choose(es_place *out, const char *path, es_store store,
     if ((unsigned)store > ES_STORE_FRAGMENT)
         return es_fail(ES_EARGUMENT, "%s: unknown store: %d", path, (int)store);
     if (snprintf(out->path, PATH_MAX, "%s", path) >= PATH_MAX ||
-        !es_place_beside(fragment, path))
+        !es_esf_beside(fragment, path))
         return es_fail(ES_EARGUMENT, "%s: %s", path, strerror(ENAMETOOLONG));
     if (es_esf_is_name(path) || store == ES_STORE_SQLITE)
         return ES_OK;

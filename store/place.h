@@ -33,12 +33,6 @@ es_status es_place_choose(es_place *out, const char *path, es_store store,
                           const char *uuid) ES_MUST_USE;
 
 /**
- * Writes the path of the fragment that belongs to the run file `path` to `out`;
- * for RUN.db this is RUN.esf. Returns false if the path is too long.
- */
-bool es_place_beside(char out[PATH_MAX], const char *path);
-
-/**
  * Copies the runs of a closed fragment into its run file, which is created if
  * it does not exist, and removes the fragment. On failure the fragment stays,
  * and the run file is unchanged or contains some more complete runs. Returns

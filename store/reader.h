@@ -259,17 +259,6 @@ ES_API es_status es_cursor_next_of_run(es_cursor *cursor, int64_t *step,
  */
 ES_API bool es_reader_has_checksums(const es_reader *reader);
 
-/** The small tables of a run file, whose rows have checksums. */
-typedef enum es_row_table {
-    ES_ROW_NONE,
-    ES_ROW_RUN,
-    ES_ROW_SERIES,
-    ES_ROW_EVENT
-} es_row_table;
-
-/** Returns "run", "series" or "event"; "" for ES_ROW_NONE. */
-ES_API const char *es_row_table_name(es_row_table table);
-
 /**
  * One place of damage in the file, which is one of:
  *

@@ -1,19 +1,12 @@
 /**
- * Internal declarations of the reader, shared by reader*.c, cursor.c and
- * damage.c.
+ * Internals of readers, for reader*.c and for the modules that use a reader's
+ * connection or its source.
  */
 #ifndef ES_READER_INTERNAL_H
 #define ES_READER_INTERNAL_H
 
 #include "store/reader.h"
 #include "store/store_internal.h"
-
-/* Limits of a run file. They are needed because a damaged B-tree can seem to
-   have endless rows. */
-/* Maximum number of rows of the table run, series or event. */
-#define ES_MAX_ROWS 4000000
-/* Maximum number of bytes of all strings in a file. */
-#define ES_MAX_ALL_TEXT (256 << 20)
 
 /** A pool of strings that are freed together. */
 typedef struct es_strings {
@@ -108,6 +101,8 @@ struct es_reader {
     size_t n_spare;
 };
 
+/* --- reader.c ------------------------------------------------------------ */
+
 /**
  * Same as es_reader_open, but `tails` contains the state of an earlier search
  * for frames in the fragment.
@@ -115,24 +110,13 @@ struct es_reader {
 es_status es_reader_open_with(es_reader **out, const char *path,
                               const es_tails *tails) ES_MUST_USE;
 
+/* --- reader_load.c ------------------------------------------------------- */
+
 /**
  * Returns the run with index `run`. If the index is too large, sets the error
  * message and returns NULL.
  */
 const es_stored_run *es_reader_find_run(const es_reader *reader, size_t run);
-
-/**
- * Queries the samples of a series with steps from..to, in order. The rows
- * contain step, value and, unless the schema is 1, crc. The caller must end the
- * query with es_reader_end_query. Returns ES_OK; the errors of
- * es_database_status.
- */
-es_status es_reader_query(sqlite3_stmt **out, es_reader *reader,
-                          int64_t series_id, int64_t from,
-                          int64_t to) ES_MUST_USE;
-
-/** Ends a query, which may be NULL. Must not be called in a forked child. */
-void es_reader_end_query(es_reader *reader, sqlite3_stmt *query);
 
 /**
  * Loads the tables run and series into `contents`, which must be zeroed.
@@ -156,65 +140,6 @@ es_contents_find_series(size_t *run, const es_contents *contents, int64_t id);
 es_status es_events_load(es_stored_events *events, es_contents *contents,
                          const es_database *database) ES_MUST_USE;
 void es_events_free(es_stored_events *events);
-
-/**
- * Returns the smaller of `to` and the last visible step of the series. In a
- * reader that is not frozen all steps are visible.
- */
-int64_t es_reader_newest(const es_reader *reader, int64_t series_id,
-                         int64_t to);
-
-/**
- * Finds the first (ES_SQL_STEP_UP) or last (ES_SQL_STEP_DOWN) step of a series
- * within [from, to]. Sets *step to ES_UNKNOWN if the range contains no step.
- */
-es_status es_reader_find_step(es_reader *reader, int sql, int64_t series_id,
-                              int64_t from, int64_t to,
-                              int64_t *step) ES_MUST_USE;
-
-/**
- * Finds the values of a sample in `column` of the statement's current row; the
- * next column must be the checksum. *bytes may be unaligned and is valid as
- * long as the row. If the sample is damaged, adds it to the list of damage and
- * sets *bytes to NULL.
- *
- * Returns ES_OK; ES_EFORMAT if the file has no checksums and the value is not a
- * BLOB of the series' size; ES_ENOMEM.
- */
-es_status es_value_find(const void **bytes, es_reader *reader,
-                        sqlite3_stmt *statement, int column,
-                        const es_series *series, int64_t step) ES_MUST_USE;
-
-/** Adds the damaged frames of the reader's fragment to the list of damage. The
- *  runs must be loaded. Returns ES_OK, ES_ENOMEM. */
-es_status es_damage_note_frames(es_reader *reader) ES_MUST_USE;
-
-/**
- * Adds rows that differ from the recorded rows to the list of damage. Returns
- * ES_OK, ES_ENOMEM.
- */
-es_status es_damage_note_rows(es_reader *reader,
-                              const es_changed_rows *rows) ES_MUST_USE;
-
-/**
- * Adds the frames that were lost during the recording to the list of damage.
- * The events must be loaded. Returns ES_OK, ES_ENOMEM.
- */
-es_status es_damage_note_lost(es_reader *reader) ES_MUST_USE;
-
-/**
- * Copies the bytes that es_value_find has found to `values` (n). If `bytes` is
- * NULL, all values are set to missing.
- */
-void es_value_copy(float *values, const void *bytes, size_t n);
-
-/**
- * Replaces the n events of a run by a list that also contains an event for each
- * damaged place of the run, in order of step. Returns ES_OK, ES_ENOMEM.
- */
-es_status es_damage_add_events(es_reader *reader, size_t run,
-                               const es_event **events, size_t *n) ES_MUST_USE;
-void es_damage_free(es_damage *damage);
 
 /* --- postgres_where.c ----------------------------------------------------- */
 

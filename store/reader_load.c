@@ -9,6 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Limits of a run file. They are needed because a damaged B-tree can seem to
+   have endless rows. */
+/* Maximum number of rows of the table run, series or event. */
+#define MAX_ROWS 4000000
+/* Maximum number of bytes of all strings in a file. */
+#define MAX_ALL_TEXT (256 << 20)
+
 /* --- strings ------------------------------------------------------------- */
 
 typedef struct es_strings_block {
@@ -82,7 +89,7 @@ static const char *take_text(row *r, int column)
     const char *text = (const char *)sqlite3_column_text(r->statement, column);
     size_t n = text ? strlen(text) + 1 : 0;
     r->strings->total += n;
-    if (r->strings->total > ES_MAX_ALL_TEXT) {
+    if (r->strings->total > MAX_ALL_TEXT) {
         fail_row(r, column, "exceeds the text limit of a run file");
         return NULL;
     }
@@ -143,7 +150,7 @@ static const char *phase_name(int i)
 }
 
 /**
- * Calls `take` for each row of a query. Fails with ES_EFORMAT after ES_MAX_ROWS
+ * Calls `take` for each row of a query. Fails with ES_EFORMAT after MAX_ROWS
  * rows.
  */
 static es_status each_row(const es_database *database, es_strings *strings,
@@ -156,7 +163,7 @@ static es_status each_row(const es_database *database, es_strings *strings,
     int rc = SQLITE_OK;
     while (r.status == ES_OK &&
            (rc = sqlite3_step(r.statement)) == SQLITE_ROW) {
-        if (n++ == ES_MAX_ROWS)
+        if (n++ == MAX_ROWS)
             fail_row(&r, 0, "exceeds the row limit of a run file");
         else
             take(&r, user);
@@ -374,6 +381,15 @@ es_status es_contents_load(es_contents *contents, const es_database *database)
     if (own)
         sqlite3_exec(database->handle, "ROLLBACK", NULL, NULL, NULL);
     return status;
+}
+
+const es_stored_run *es_reader_find_run(const es_reader *reader, size_t run)
+{
+    if (run < reader->contents.n_runs)
+        return &reader->contents.runs[run];
+    es_fail(ES_EARGUMENT, "%s: no run with index %zu: it has %zu",
+            reader->database.path, run, reader->contents.n_runs);
+    return NULL;
 }
 
 const es_series *

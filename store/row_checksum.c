@@ -2,7 +2,6 @@
    computes the checksum of a row. The writer stores the checksum; readers
    detect by it that a row was changed after recording. */
 #include "store/crc32c.h"
-#include "store/reader.h"
 #include "store/store_internal.h"
 
 const char *es_row_table_name(es_row_table table)

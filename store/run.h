@@ -23,6 +23,14 @@ typedef enum es_shape {
 
 typedef enum es_phase { ES_PHASE_TRAIN, ES_PHASE_EVAL } es_phase;
 
+/** The small tables of a run file, whose rows have checksums. */
+typedef enum es_row_table {
+    ES_ROW_NONE,
+    ES_ROW_RUN,
+    ES_ROW_SERIES,
+    ES_ROW_EVENT
+} es_row_table;
+
 /** The file format in which a recording is written. */
 typedef enum es_store {
     ES_STORE_AUTO,    /* fragment on a file system that hosts share, otherwise
@@ -98,6 +106,9 @@ typedef struct es_map {
 ES_API const char *es_run_status_name(es_run_status status); /* "running" */
 ES_API const char *es_shape_name(es_shape shape);            /* "head" */
 ES_API const char *es_phase_name(es_phase phase);            /* "train" */
+
+/** Returns "run", "series" or "event"; "" for ES_ROW_NONE. */
+ES_API const char *es_row_table_name(es_row_table table);
 
 /** Returns the number of values of one sample, which is 1, L or L*H. */
 ES_API size_t es_shape_values(es_shape shape, int64_t n_layer, int64_t n_head);

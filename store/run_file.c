@@ -2,7 +2,6 @@
    fragment, or a PostgreSQL database. The form of the name decides which. The
    result is always a connection to a database with the tables of a run file. */
 #include "store/esf_in.h"
-#include "store/place.h"
 #include "store/postgres_in.h"
 #include "store/postgresql/postgres.h"
 #include "store/store_internal.h"
@@ -22,7 +21,7 @@ es_status es_run_file_open(es_database *database, es_run_source *source,
     if (size < 0) {
         char fragment[PATH_MAX];
         const es_tails tails = database->tails;
-        if (es_esf_is_name(path) || !es_place_beside(fragment, path) ||
+        if (es_esf_is_name(path) || !es_esf_beside(fragment, path) ||
             access(fragment, F_OK) != 0)
             return es_fail(ES_EIO, "%s: no such file", path);
         es_database_close(database); /* RUN.db does not exist, but the recording

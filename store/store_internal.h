@@ -262,6 +262,16 @@ es_status es_map_insert(const es_database *database, int64_t run_id,
                         const char *uuid, const es_map *map,
                         const float *values) ES_MUST_USE;
 
+/**
+ * Calls `handler` (es_map_handler) for each map of the run with the id
+ * `run_id`. Returns the same statuses as es_reader_maps.
+ */
+es_status es_map_each(const es_database *database, int64_t run_id,
+                      const es_run_info *run,
+                      es_status (*handler)(void *user, const es_map *map,
+                                           const float *values),
+                      void *user) ES_MUST_USE;
+
 /** Deletes a run's maps from `step` on. Returns ES_OK, the errors of
  *  es_database_status. */
 es_status es_map_cut(const es_database *database, int64_t run_id,

@@ -10,7 +10,6 @@
 #include "analyzer/base/text.h"
 #include "store/esf_index.h"
 #include "store/map.h"
-#include "store/reader.h"
 
 #include <stdlib.h>
 #include <string.h>
