@@ -110,7 +110,7 @@ static es_status note_rows(es_reader *reader, const es_changed_rows *rows)
 
 /**
  * Adds the frames that the recorder lost after it had committed them. The
- * recorder (hooks/recorder/process/log.c) has counted them in events of the
+ * recorder (hooks/recorder/process/session.c) has counted them in events of the
  * kind "log". The events must be loaded.
  */
 static es_status note_lost(es_reader *reader)

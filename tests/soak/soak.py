@@ -172,7 +172,7 @@ ROWS = [
     Row("20 steady and 1,000 short readers of a recording", 0, 600,
         "python3 tests/soak/readers.py {bin} --seconds {count}", alone=True,
         unit="seconds", found="readers prevented checkpoints of the log, 235 "
-        "MiB in 40 s: they now hold no lock between batches (store/cursor.c)"),
+        "MiB in 40 s: they now hold no lock between batches (store/reader.c)"),
     Row("branch coverage of all tests", 0, 1, "python3 tests/soak/coverage.py",
         minutes=120, alone=True, unit=""),
 ]
