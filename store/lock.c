@@ -1,7 +1,8 @@
-/* Implements the writer's lock of a run file, and records which locks this
-   process holds, because a reader in the writing process must not close a
-   descriptor of the file. Uses open-file-description locks, so that even two
-   threads of one process cannot both hold a lock. */
+/* Names the files next to a run file, and implements the writer's lock, which
+   is one of them. Records which locks this process holds, because a reader in
+   the writing process must not close a descriptor of the file. Uses
+   open-file-description locks, so that even two threads of one process cannot
+   both hold a lock. */
 #include "store/store_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -19,6 +20,21 @@
 /* Maximum number of attempts, needed if other processes remove the lock file
    between open and lock. */
 #define N_TRIES 100
+
+/* --- files next to a run file --------------------------------------------- */
+
+const char *es_beside(char out[PATH_MAX], const char *file, const char *suffix)
+{
+    if (snprintf(out, PATH_MAX, "%s%s", file, suffix) >= PATH_MAX)
+        out[0] = '\0';
+    return out;
+}
+
+int es_beside_stat(struct stat *st, const char *file, const char *suffix)
+{
+    char path[PATH_MAX];
+    return lstat(es_beside(path, file, suffix), st) == 0 ? 0 : errno;
+}
 
 /* --- the locks of this process ------------------------------------------- */
 

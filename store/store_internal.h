@@ -170,13 +170,20 @@ es_status es_database_integer(const es_database *database, const char *sql,
                               int64_t *out) ES_MUST_USE;
 
 /**
- * Writes the path of `file` with the suffix to `out` and returns it; the result
- * is "" if the path is too long.
+ * Returns the bytes of a new, empty run file, which the caller must free with
+ * sqlite3_free.
  */
-const char *es_beside(char out[PATH_MAX], const char *file, const char *suffix);
+es_status es_schema_image(unsigned char **out, size_t *n) ES_MUST_USE;
 
-/** Calls lstat for `file` with the suffix. Returns 0 or an errno. */
-int es_beside_stat(struct stat *st, const char *file, const char *suffix);
+/** Creates the tables of a run file in an empty private database, except
+ *  `sample`, which is a virtual table of the connection. */
+es_status es_schema_make_private(es_database *database) ES_MUST_USE;
+
+/**
+ * Checks the file's application_id, and compares its tables with those that its
+ * schema version must have.
+ */
+es_status es_schema_check(es_database *database) ES_MUST_USE;
 
 /* --- run_file.c ---------------------------------------------------------- */
 
@@ -228,29 +235,6 @@ void es_run_file_close(es_database *database, es_run_source *source);
  * called by any thread.
  */
 const char *es_view_name(void);
-
-/* --- schema.c ------------------------------------------------------------ */
-
-/**
- * Returns the bytes of a new, empty run file, which the caller must free with
- * sqlite3_free.
- */
-es_status es_schema_image(unsigned char **out, size_t *n) ES_MUST_USE;
-
-/** Creates the tables of a run file in an empty private database, except
- *  `sample`, which is a virtual table of the connection. */
-es_status es_schema_make_private(es_database *database) ES_MUST_USE;
-
-/** Returns ES_OK, or ES_EFORMAT if `id` is not the application_id of a run
- *  file. */
-es_status es_schema_check_id(const es_database *database,
-                             uint32_t id) ES_MUST_USE;
-
-/**
- * Checks the file's application_id, and compares its tables with those that its
- * schema version must have.
- */
-es_status es_schema_check(es_database *database) ES_MUST_USE;
 
 /* --- map.c --------------------------------------------------------------- */
 
@@ -352,6 +336,15 @@ int es_guard_open(es_guard *guard, sqlite3 **handle, const char *file,
                   int flags) ES_MUST_USE;
 
 /* --- lock.c -------------------------------------------------------------- */
+
+/**
+ * Writes the path of `file` with the suffix to `out` and returns it; the result
+ * is "" if the path is too long.
+ */
+const char *es_beside(char out[PATH_MAX], const char *file, const char *suffix);
+
+/** Calls lstat for `file` with the suffix. Returns 0 or an errno. */
+int es_beside_stat(struct stat *st, const char *file, const char *suffix);
 
 /**
  * The writer's lock, an open-file-description lock on the file FILE-lock, which

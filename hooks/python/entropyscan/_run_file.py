@@ -1,5 +1,5 @@
 """Defines the format of a run file for all recorders and readers of the package: names,
-limits, tables and checksums. The SQL of the tables matches store/schema.c and
+limits, tables and checksums. The SQL of the tables matches store/database.c and
 store/map.c letter by letter, because readers compare it."""
 
 from __future__ import annotations
