@@ -199,6 +199,7 @@ def run_row(row, given):
     failed."""
     folder = tempfile.mkdtemp(prefix="soak-", dir="/dev/shm" if row.memory and
                               os.access("/dev/shm", os.W_OK) else None)
+    os.chmod(folder, 0o755)  # some tests read as another user
     env = {**os.environ, **sanitizers(), "CMOCKA_MESSAGE_OUTPUT": "tap",
            "BUILD": given.builds[row.build], "LC_ALL": "C.UTF-8",
            "OMP_WAIT_POLICY": "passive", "OPENBLAS_NUM_THREADS": "1",
