@@ -5,35 +5,7 @@
 #include "store/postgres_in.h"
 #include "store/postgresql/postgres.h"
 
-/* Maximum number of bytes of samples that one query fetches. */
-#define ES_REMOTE_BLOCK_BYTES (8 << 20)
-/* Number of bytes of samples that one query fetches from a series of a large
- * run. */
-#define ES_REMOTE_PIECE_BYTES (1 << 18)
 #define ES_REMOTE_CONDITIONS 16
-
-/**
- * A kind of series, which is a name and phase that series of several runs have
- * in common.
- */
-typedef struct es_remote_kind {
-    char *name;     /* first letter of the phase, followed by the series'
-                       name */
-    bool is_wanted; /* true if series of this kind are fetched together for
-                       several runs */
-} es_remote_kind;
-
-/** A series. Its id in the private database is its index plus 1. */
-typedef struct es_remote_series {
-    size_t run, kind; /* indexes */
-    int64_t number;
-    size_t n_values;
-    int64_t n_samples;   /* number of samples in the database, used only to
-                            estimate sizes */
-    int64_t first, last; /* first and last step; ES_UNKNOWN if there are no
-                            samples */
-    bool has_steps;      /* true if `first` and `last` are known */
-} es_remote_series;
 
 /** A run. Its id in the private database is its index plus 1. */
 typedef struct es_remote_run {
@@ -43,34 +15,6 @@ typedef struct es_remote_run {
     size_t first_series, n_series;
     bool is_written, left_out;
 } es_remote_run;
-
-/** Maps a run's id in PostgreSQL to its index. */
-typedef struct es_remote_place {
-    int64_t id;
-    size_t run; /* index */
-} es_remote_place;
-
-/** One fetched sample of a series. */
-typedef struct es_remote_row {
-    uint32_t series; /* index */
-    int32_t crc;
-    int64_t step;
-    size_t at, n; /* offset and size of the value in `data`, in bytes; n is 0 if
-                     the value is invalid */
-} es_remote_row;
-
-/** Fetched samples, in order of series and step. */
-typedef struct es_remote_rows {
-    int n_uses;
-    es_remote_row *rows; /* (n) */
-    size_t n;
-    unsigned char *data; /* (n_data) float32, little-endian */
-    size_t n_data;
-    size_t first_run, end_run; /* the rows contain all runs with indexes in
-                                  [first_run, end_run) */
-    bool *has_kind; /* (remote->n_kinds) true for the kinds of series that were
-                       fetched; or NULL */
-} es_remote_rows;
 
 /** A condition on a member of the configuration. */
 typedef struct es_remote_condition {
@@ -93,15 +37,15 @@ struct es_remote {
     size_t n_conditions;
     es_remote_run *runs; /* (n_runs) in the order of the files from which they
                             were pushed */
-    es_remote_place *places; /* (n_runs) sorted by id */
+    struct es_remote_place *places; /* (n_runs) sorted by id */
     size_t n_runs;
-    es_remote_series *series; /* (n_series) sorted by run and number */
+    struct es_remote_series *series; /* (n_series) sorted by run and number */
     size_t n_series;
-    es_remote_kind *kinds; /* (n_kinds) */
+    struct es_remote_kind *kinds; /* (n_kinds) */
     size_t n_kinds;
-    es_remote_rows *block; /* samples of the block of runs that was fetched
-                              last, or NULL */
-    int64_t maps_of;       /* id of the run whose maps are loaded, or 0 */
+    struct es_remote_rows *block; /* samples of the block of runs that was
+                              fetched last, or NULL */
+    int64_t maps_of; /* id of the run whose maps are loaded, or 0 */
     char refusal[ES_MESSAGE_MAX]; /* reason why a query has failed, or "" */
 };
 
@@ -113,12 +57,6 @@ struct es_remote {
  * es_postgres_take_snapshot.
  */
 es_status es_remote_begin(const es_remote *remote) ES_MUST_USE;
-
-/**
- * Finds a run by its id in PostgreSQL. Returns NULL if the run was added after
- * the runs were loaded.
- */
-es_remote_run *es_remote_find_run(const es_remote *remote, int64_t id);
 
 /* --- postgres_where.c ----------------------------------------------------- */
 
@@ -179,48 +117,5 @@ bool es_remote_copy_array(es_remote_copy *copy, unsigned char *values,
 /** Reads the remaining data, so that the connection can be used again. Must be
  * called after every es_remote_copy_begin. */
 void es_remote_copy_end(es_remote_copy *copy);
-
-/* --- postgres_fetch.c ----------------------------------------------------- */
-
-/**
- * Finds the first and last steps of all series of a run and of some of the
- * following runs.
- */
-es_status es_remote_find_steps(es_remote *remote, size_t run) ES_MUST_USE;
-
-/**
- * Returns the approximate size in bytes of all samples of a series.
- * es_remote_run_bytes returns the sum for the wanted series of a run.
- */
-size_t es_remote_series_bytes(const es_remote_series *series);
-size_t es_remote_run_bytes(const es_remote *remote, size_t run);
-
-/**
- * Fetches the wanted series of a run into *remote->block. Except at the first
- * call, also fetches those of the following runs, up to ES_REMOTE_BLOCK_BYTES.
- */
-es_status es_remote_fetch_runs(es_remote *remote, size_t run) ES_MUST_USE;
-
-/**
- * Fetches at most `most` samples of a series with steps in [from, to]. They are
- * the last such samples if `falling` is set, else the first. Their values are
- * fetched only if `with_values` is set.
- */
-es_status es_remote_fetch_piece(es_remote_rows **out, es_remote *remote,
-                                size_t series, int64_t from, int64_t to,
-                                size_t most, bool falling,
-                                bool with_values) ES_MUST_USE;
-
-/**
- * Decrements the use count of the rows, and frees the rows when it is 0. `rows`
- * may be NULL.
- */
-void es_remote_rows_release(es_remote_rows *rows);
-
-/* --- postgres_sample.c ---------------------------------------------------- */
-
-/** Adds the virtual table `sample` to the private database. Returns SQLite's
- * result code. */
-int es_remote_add_sample(es_remote *remote);
 
 #endif
