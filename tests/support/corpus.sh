@@ -10,7 +10,7 @@ write_source() { # FOLDER [FILES]: writes Python files, always the same
 own_corpus() { # FILE: writes tokens of this project's C files, which are copied to files *.py
     local source file code=0
     source=$(mktemp -d)
-    for file in analyzer/base/*.c store/*.c; do
+    for file in analyzer/*/*.c store/*.c store/*/*.c; do
         cp "$file" "$source/$(basename "$file" .c).py"
     done
     "$BUILD/entropy-corpus" -q -o "$1" "$source" || code=$?
