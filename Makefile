@@ -508,9 +508,10 @@ coverage:
 
 coverage-here: check-tests
 	@find $(BUILD) -name '*.gcda' -delete
-	@$(RUN_TESTS) $(COVERED)
-	@gcovr --exclude tests --sort-uncovered --txt $(BUILD)/coverage.txt \
-	    --json-summary $(BUILD)/coverage.json --print-summary $(BUILD)
+	@$(RUN_TESTS) $(COVERED); code=$$?; gcovr --exclude tests --sort uncovered-number \
+	    --gcov-ignore-parse-errors suspicious_hits.warn_once_per_file \
+	    --txt $(BUILD)/coverage.txt --json-summary $(BUILD)/coverage.json \
+	    --print-summary $(BUILD) && exit $$code
 
 bench: all $(BENCHES)
 	@BUILD=$(BUILD) tests/bench/run.sh $(BENCHES)
