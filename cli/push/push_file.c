@@ -38,6 +38,16 @@ struct es_push_judged {
     size_t n;
 };
 
+static void free_alert(es_push_alert *alert)
+{
+    const char *const owned[] = {alert->id, alert->title, alert->line,
+                                 alert->json};
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
+        free((char *)(uintptr_t)owned[i]);
+}
+
+/* Copies an alert. Sets *out to strings that free_alert frees, also on failure.
+ */
 static es_status copy_alert(es_push_alert *out, const es_alert *from)
 {
     char *texts[3] = {NULL};
@@ -60,29 +70,28 @@ static es_status copy_alert(es_push_alert *out, const es_alert *from)
 static es_status add_alert(void *user, const es_alert *alert)
 {
     es_push_judged *judged = user;
+    es_status status;
     for (size_t i = 0; i < judged->n; i++)
         if (strcmp(judged->alerts[i].id, alert->id) == 0)
             return ES_OK;
     if (judged->n == MOST_ALERTS)
         return ES_OK;
-    es_status status = es_grow(&judged->alerts, judged->n + 1,
-                               sizeof *judged->alerts, "alerts");
-    return status < 0 ? status
-                      : copy_alert(&judged->alerts[judged->n++], alert);
+    if ((status = es_grow(&judged->alerts, judged->n + 1,
+                          sizeof *judged->alerts, "alerts")) < 0)
+        return status;
+    if ((status = copy_alert(&judged->alerts[judged->n], alert)) < 0)
+        free_alert(&judged->alerts[judged->n]);
+    else
+        judged->n++;
+    return status;
 }
 
 static void forget_alerts(es_push_judged *judged)
 {
-    for (size_t i = 0; i < judged->n; i++) {
-        const es_push_alert *alert = &judged->alerts[i];
-        const char *const owned[] = {alert->id, alert->title, alert->line,
-                                     alert->json};
-        for (size_t k = 0; k < sizeof owned / sizeof *owned; k++)
-            free((char *)(uintptr_t)owned[k]);
-    }
+    while (judged->n)
+        free_alert(&judged->alerts[--judged->n]);
     free(judged->alerts);
     judged->alerts = NULL;
-    judged->n = 0;
 }
 
 static void free_judged(es_push_judged *judged)
@@ -145,16 +154,23 @@ static es_status find_alerts(void *user, const es_push_alert **out, size_t *n)
     es_push_judged *judged = r->judged;
     char place[PATH_MAX];
     const char *path = es_reader_path(r->reader);
+    bool written;
+    es_status status = es_reader_is_written(r->reader, &written);
+    if (status < 0)
+        return status;
     const es_alert about = {.path = realpath(path, place) ? place : path,
                             .uuid = r->info.uuid,
                             .name = r->info.name,
                             .arch = r->info.arch,
-                            .is_written = r->info.status == ES_RUN_RUNNING};
+                            .is_written =
+                                r->info.status == ES_RUN_RUNNING && written};
     const es_follow_options options = {
         .rules = r->options->has_rules ? r->options->rules : NULL,
         .handler = add_alert,
         .user = judged};
-    const es_status status =
+    if (strcmp(judged->follow.uuid, r->info.uuid) != 0)
+        forget_alerts(judged); /* the file now has another run here */
+    status =
         es_follow_read(&judged->follow, r->reader, r->run, &about, &options);
     *out = judged->alerts;
     *n = judged->n;
