@@ -232,8 +232,7 @@ static es_status commit(es_writer *writer)
 static es_status begin(es_writer *writer)
 {
     es_status status;
-    if ((status = es_database_step(&writer->database,
-                                   writer->statements[ES_SQL_BEGIN])) < 0 ||
+    if ((status = es_log_begin(writer)) < 0 ||
         (status = es_log_check(writer)) < 0)
         roll_back(writer);
     return status;

@@ -145,11 +145,17 @@ es_status es_writer_check_place(const es_writer *writer) ES_MUST_USE;
  * time. The check reads every frame of the log, so it should be called only
  * after a failure. It changes es_message only if it returns true.
  *
+ * es_writer_is_stuck returns true if SQLite could not release one of its own
+ * locks, so that the connection blocks itself and every call fails with
+ * ES_ELOCKED. Nothing is lost; es_writer_abandon followed by es_writer_open
+ * ends this state.
+ *
  * es_writer_log_is_away returns true if the log was removed or renamed, or if
  * its name now belongs to another file. es_writer_settle or es_writer_close can
  * still move the log's contents into the run file. Takes two system calls.
  */
 bool es_writer_log_is_broken(es_writer *writer);
+bool es_writer_is_stuck(const es_writer *writer);
 bool es_writer_log_is_away(const es_writer *writer);
 int64_t es_writer_log_bytes(const es_writer *writer);
 

@@ -77,6 +77,7 @@ typedef struct es_log {
                            itself */
     bool broken;        /* true if the log has lost frames that were
                            committed */
+    bool stuck;         /* true if the connection blocks itself */
     int64_t retry;      /* earliest time of the next attempt to empty the log,
                            in ms of a monotonic clock */
     int64_t pause;      /* current time between two attempts, in ms */
@@ -109,6 +110,13 @@ struct es_writer {
  * number of frames in the log.
  */
 es_status es_log_open(es_writer *writer) ES_MUST_USE;
+
+/**
+ * Begins a write transaction, in a fragment's private database as well. Sets
+ * log.stuck if the connection blocks itself. Returns ES_OK; a status of
+ * es_database_status.
+ */
+es_status es_log_begin(es_writer *writer) ES_MUST_USE;
 
 /**
  * Checks, within a write transaction, that the log is still long enough for all

@@ -161,6 +161,16 @@ es_status es_log_check(es_writer *writer)
                         &index);
 }
 
+es_status es_log_begin(es_writer *writer)
+{
+    es_status status =
+        es_database_step(&writer->database, writer->statements[ES_SQL_BEGIN]);
+    if (status < 0 &&
+        sqlite3_errcode(writer->database.handle) == SQLITE_PROTOCOL)
+        writer->log.stuck = true;
+    return status;
+}
+
 /**
  * Checks all frames that were not checked by an earlier call. The function
  * holds the writer's lock meanwhile, so that no other process can restart the
@@ -172,8 +182,7 @@ static es_status check_all(es_writer *writer)
     es_log *log = &writer->log;
     if (log->broken)
         return fail_broken(writer);
-    es_status status =
-        es_database_step(&writer->database, writer->statements[ES_SQL_BEGIN]);
+    es_status status = es_log_begin(writer);
     if (status < 0)
         return status;
     if (read_index(writer, &index)) {
@@ -209,10 +218,16 @@ bool es_writer_log_is_broken(es_writer *writer)
 {
     char message[ES_MESSAGE_MAX];
     snprintf(message, sizeof message, "%s", es_message());
-    if (!writer->log.none && !writer->log.broken && !writer->in_transaction &&
-        check_all(writer) < 0 && !writer->log.broken)
+    const es_log *log = &writer->log;
+    if (!log->none && !log->broken && !log->stuck && !writer->in_transaction &&
+        check_all(writer) < 0 && !log->broken)
         es_fail(ES_EIO, "%s", message);
-    return writer->log.broken;
+    return log->broken;
+}
+
+bool es_writer_is_stuck(const es_writer *writer)
+{
+    return writer->log.stuck;
 }
 
 int64_t es_writer_log_bytes(const es_writer *writer)
@@ -348,8 +363,8 @@ void es_writer_tend_log(es_writer *writer, bool (*has_time)(void *user),
                         void *user)
 {
     es_log *log = &writer->log;
-    if (log->none || log->broken || log->n_frames < EMPTY_FRAMES ||
-        es_now_ms() < log->retry)
+    if (log->none || log->broken || log->stuck ||
+        log->n_frames < EMPTY_FRAMES || es_now_ms() < log->retry)
         return;
     patience left = {PATIENCE, has_time, user};
     sqlite3_busy_handler(writer->database.handle, wait_for_readers, &left);

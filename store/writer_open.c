@@ -211,7 +211,8 @@ static bool keep_log_of_other(es_writer *writer)
 }
 
 /**
- * Moves the log into the file, which then is a plain file. The journal of this
+ * Moves the log into the file, which then is a plain file. A connection that
+ * blocks itself leaves the log next to the file. The journal of this
  * last change is kept in memory, because a journal that is left on the disk
  * would make readers refuse the file. This is safe because the change is within
  * one disk sector.
@@ -221,6 +222,10 @@ static es_status settle(es_writer *writer)
     sqlite3 *handle = writer->database.handle;
     if (writer->log.none)
         return es_esf_out_finish(writer->out);
+    if (writer->log.stuck) {
+        sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+        return ES_OK;
+    }
     bool replaced = keep_log_of_other(writer);
     sqlite3_busy_timeout(handle, ES_CLOSING_BUSY_MS);
     es_status status = es_log_checkpoint(writer, SQLITE_CHECKPOINT_TRUNCATE);

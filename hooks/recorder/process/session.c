@@ -355,6 +355,20 @@ static es_status replace_log(es_session *session)
     return go_on(session, ES_SEVERITY_ERROR, message, lost);
 }
 
+/* Opens the file again because its connection blocks itself. */
+static es_status reconnect(es_session *session)
+{
+    char message[ES_MESSAGE_MAX];
+    snprintf(message, sizeof message,
+             "%s: SQLite could not release one of its own locks: opened again: "
+             "nothing is lost",
+             session->hello.path);
+    fprintf(stderr, "entropy-recorder: %s\n", message);
+    es_writer_abandon(session->writer);
+    session->writer = NULL;
+    return go_on(session, ES_SEVERITY_WARNING, message, 0);
+}
+
 /* Starts a new file after the run file and its log have disappeared. All frames
  * that were committed before are lost. */
 static void begin_anew(es_session *session)
@@ -600,6 +614,8 @@ static es_status insist(es_session *session,
 {
     for (;;) {
         uint32_t bell = es_ring_bell(&session->ring);
+        if (session->writer && es_writer_is_stuck(session->writer))
+            (void)!reconnect(session);
         if (!session->writer)
             return (es_status)session->trouble.code;
         es_status status = attempt(session);

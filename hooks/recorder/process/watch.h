@@ -28,7 +28,7 @@ typedef struct es_watch {
     bool is_child; /* true if the recorder is a child of the trainer; its parent
                       then changes when the trainer dies */
     int signals;   /* signalfd */
-    int end;       /* eventfd, set by es_watch_stop to end the thread */
+    int end[2];    /* pipe; es_watch_stop closes end[1] to end the thread */
     pthread_t thread;
     _Atomic bool orphaned; /* true once the trainer has died or has unmapped
                               the ring */
