@@ -417,17 +417,6 @@ void es_esf_close(es_esf *esf)
     free(esf);
 }
 
-bool es_esf_is_behind(const es_esf *esf)
-{
-    return esf->is_behind;
-}
-
-const es_esf_loss *es_esf_losses(const es_esf *esf, size_t *n)
-{
-    *n = esf->n_losses;
-    return esf->losses;
-}
-
 /* --- the writer ----------------------------------------------------------- */
 
 bool es_esf_is_of_this_machine(const es_esf *esf)
@@ -479,4 +468,68 @@ es_status es_esf_is_written(const es_esf *esf, bool *out)
     }
     *out = !es_esf_is_silent(esf);
     return ES_OK;
+}
+
+/* --- the backend ---------------------------------------------------------- */
+
+static es_status open_source(es_run_source *source, const char *path)
+{
+    es_database *database = source->database;
+    es_esf *esf = NULL;
+    int64_t size = 0;
+    es_status status;
+    if ((status = es_database_locate(database, path)) < 0 ||
+        (status = es_database_inspect(database, &size)) < 0)
+        return status;
+    if (size < 0)
+        return es_fail(ES_EIO, "%s: no such file", path);
+    status = es_esf_open(&esf, database, false);
+    source->state = esf;
+    return status;
+}
+
+static es_status refresh_source(const es_run_source *source)
+{
+    return es_esf_refresh(source->state);
+}
+
+static es_status is_source_written(const es_run_source *source, bool *out)
+{
+    return es_esf_is_written(source->state, out);
+}
+
+static void close_source(es_run_source *source)
+{
+    es_esf_close(source->state);
+}
+
+static const es_run_source_loss *losses_of(const es_run_source *source,
+                                           size_t *n)
+{
+    const es_esf *esf = source->state;
+    *n = esf->n_losses;
+    return esf->losses;
+}
+
+/* The file has complete frames that are not read yet, because an earlier frame
+ * is missing and the frames are newer than ES_ESF_SETTLED_MS. */
+static bool is_source_behind(const es_run_source *source)
+{
+    const es_esf *esf = source->state;
+    return esf->is_behind;
+}
+
+const es_store_backend es_esf_backend = {
+    .accepts = es_esf_is_name,
+    .open = open_source,
+    .refresh = refresh_source,
+    .is_written = is_source_written,
+    .close = close_source,
+    .losses = losses_of,
+    .is_behind = is_source_behind,
+};
+
+es_esf *es_esf_of(const es_run_source *source)
+{
+    return source->backend == &es_esf_backend ? source->state : NULL;
 }

@@ -11,7 +11,13 @@
 
 #include "store/esf.h"
 #include "store/esf_out.h"
-#include "store/store_internal.h"
+#include "store/source.h"
+
+typedef struct es_esf es_esf;
+
+/** Returns the open fragment of a source, or NULL if the source has another
+ *  form. */
+es_esf *es_esf_of(const es_run_source *source);
 
 /**
  * Creates the private database for the fragment whose path is in `database`,
@@ -32,25 +38,6 @@ es_status es_esf_open(es_esf **out, es_database *database,
  * Returns the same statuses as es_esf_open.
  */
 es_status es_esf_refresh(es_esf *esf) ES_MUST_USE;
-
-/** Damaged frames of a run, before the next complete frame. */
-typedef struct es_esf_loss {
-    int64_t run_id, step; /* id of the run; highest step before the damaged
-                             frames */
-    uint64_t n_frames;
-} es_esf_loss;
-
-/**
- * Returns an array of the n losses in the order of the file, valid until the
- * next refresh.
- */
-const es_esf_loss *es_esf_losses(const es_esf *esf, size_t *n);
-
-/**
- * Returns true if the file has complete frames that are not read yet, because
- * an earlier frame is missing and the frames are newer than ES_ESF_SETTLED_MS.
- */
-bool es_esf_is_behind(const es_esf *esf);
 
 /**
  * Closes the fragment. Must be called before the database is disconnected. The

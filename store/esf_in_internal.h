@@ -59,7 +59,7 @@ struct es_esf {
                          record */
     uint64_t n_nobodys; /* number of frames that were lost before the first
                            run's record */
-    es_esf_loss *losses;
+    es_run_source_loss *losses;
     size_t n_losses;
     char host[256], boot[ES_UUID_SIZE];
     int64_t pid;

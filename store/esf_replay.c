@@ -349,7 +349,8 @@ static es_status take_record(es_esf *esf, const record *r)
  */
 static es_status add_loss(es_esf *esf, int64_t run, int64_t step, uint64_t n)
 {
-    es_esf_loss *last = esf->n_losses ? &esf->losses[esf->n_losses - 1] : NULL;
+    es_run_source_loss *last =
+        esf->n_losses ? &esf->losses[esf->n_losses - 1] : NULL;
     if (last && last->run_id == run && last->step == step) {
         last->n_frames += n;
         return ES_OK;
@@ -358,7 +359,7 @@ static es_status add_loss(es_esf *esf, int64_t run, int64_t step, uint64_t n)
         es_reserve_next(&esf->losses, esf->n_losses, sizeof *esf->losses);
     if (status == ES_OK)
         esf->losses[esf->n_losses++] =
-            (es_esf_loss){.run_id = run, .step = step, .n_frames = n};
+            (es_run_source_loss){.run_id = run, .step = step, .n_frames = n};
     return status;
 }
 

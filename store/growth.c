@@ -152,7 +152,7 @@ static es_status know(known *out, const es_reader *reader, int64_t id)
 
 static es_status know_series(es_growth *growth, const es_reader *reader)
 {
-    const es_esf *from = reader->source.fragment;
+    const es_esf *from = es_esf_of(&reader->source);
     es_status status = es_alloc(&growth->series, from->n_series + 1,
                                 sizeof *growth->series, "series");
     for (size_t i = 0; i < from->n_series && status == ES_OK; i++) {
@@ -178,7 +178,7 @@ bool es_growth_is_searching(const es_growth *growth)
 
 es_status es_growth_begin(es_growth **out, const es_reader *reader)
 {
-    const es_esf *from = reader->source.fragment;
+    const es_esf *from = es_esf_of(&reader->source);
     es_growth *growth;
     *out = NULL;
     if (!from || from->place.end == 0 || from->stale ||

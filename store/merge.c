@@ -129,7 +129,7 @@ es_status es_merge(es_writer *writer, es_reader *reader, size_t *n_copied,
 
 bool es_merge_is_behind(const es_reader *reader)
 {
-    return reader->source.fragment && es_esf_is_behind(reader->source.fragment);
+    return es_run_source_is_behind(&reader->source);
 }
 
 es_status es_merge_open(es_reader **out, const es_writer *writer)

@@ -1159,9 +1159,11 @@ static es_status take_map(const es_remote *remote, int64_t run_id,
     return es_map_insert(remote->database, run_id, uuid, &map, values);
 }
 
-es_status es_remote_load_maps(es_remote *remote, int64_t run_id,
-                              const char *uuid)
+/* Drops the maps of other runs. */
+static es_status load_maps(const es_run_source *source, int64_t run_id,
+                           const char *uuid)
 {
+    es_remote *remote = source->state;
     es_remote_copy copy = {.postgres = NULL};
     if (remote->maps_of == run_id)
         return ES_OK;
@@ -1251,15 +1253,16 @@ static es_status read_all(es_remote *remote)
     return status < 0 ? status : ended;
 }
 
-/* --- opening and closing -------------------------------------------------- */
+/* --- the backend ---------------------------------------------------------- */
 
-es_status es_remote_open(es_remote **out, es_database *database,
-                         const char *url)
+static es_status open_source(es_run_source *source, const char *url)
 {
-    es_status status = es_alloc(out, 1, sizeof **out, "a database");
+    es_remote *remote;
+    es_database *database = source->database;
+    es_status status = es_alloc(&remote, 1, sizeof *remote, "a database");
     if (status < 0)
         return status;
-    es_remote *remote = *out;
+    source->state = remote;
     remote->database = database;
     database->owner = getpid();
     if ((status = es_postgres_url_read(&remote->url, url)) < 0 ||
@@ -1273,8 +1276,10 @@ es_status es_remote_open(es_remote **out, es_database *database,
     return read_all(remote);
 }
 
-es_status es_remote_refresh(es_remote *remote)
+/* Reconnects if the connection was lost. */
+static es_status refresh_source(const es_run_source *source)
 {
+    es_remote *remote = source->state;
     if (remote->postgres && es_postgres_is_lost(remote->postgres)) {
         es_postgres_close(remote->postgres);
         remote->postgres = NULL;
@@ -1285,8 +1290,9 @@ es_status es_remote_refresh(es_remote *remote)
     return status == ES_OK ? read_all(remote) : status;
 }
 
-void es_remote_close(es_remote *remote)
+static void close_source(es_run_source *source)
 {
+    es_remote *remote = source->state;
     if (!remote)
         return;
     forget_runs(remote);
@@ -1300,23 +1306,34 @@ void es_remote_close(es_remote *remote)
     free(remote);
 }
 
-bool es_remote_is_written(const es_remote *remote)
+static es_status is_source_written(const es_run_source *source, bool *out)
 {
+    const es_remote *remote = source->state;
+    *out = false;
     for (size_t i = 0; i < remote->n_runs; i++)
         if (remote->runs[i].is_written && !remote->runs[i].left_out)
-            return true;
-    return false;
+            *out = true;
+    return ES_OK;
 }
 
-bool es_remote_is_run_written(const es_remote *remote, int64_t run_id)
+static bool is_run_written(const es_run_source *source, int64_t run_id)
 {
+    const es_remote *remote = source->state;
     return remote->runs[run_id - 1].is_written;
 }
 
-/**
- * The URL contains the conditions on members of the configuration, too, because
- * they are evaluated when the run is read.
- */
+static bool reads_config(const es_run_source *source)
+{
+    const es_remote *remote = source->state;
+    return remote->n_conditions != 0;
+}
+
+static es_status leave_out(size_t *n, const es_run_source *source,
+                           es_reader *reader)
+{
+    return es_remote_leave_out(n, source->state, reader);
+}
+
 es_status es_remote_run_url(char **out, const es_remote *remote,
                             const char *uuid)
 {
@@ -1331,3 +1348,24 @@ es_status es_remote_run_url(char **out, const es_remote *remote,
     }
     return ES_OK;
 }
+
+static es_status locate_run(char **out, const es_run_source *source,
+                            const char *uuid)
+{
+    return es_remote_run_url(out, source->state, uuid);
+}
+
+const es_store_backend es_remote_backend = {
+    .accepts = es_postgres_is_url,
+    .open = open_source,
+    .refresh = refresh_source,
+    .is_written = is_source_written,
+    .close = close_source,
+    .load_maps = load_maps,
+    .reads_config = reads_config,
+    .leave_out = leave_out,
+    .locate_run = locate_run,
+    .is_run_written = is_run_written,
+    .hide_password = es_postgres_hide_password,
+    .state = es_remote_state,
+};

@@ -1,9 +1,22 @@
-/** Internals shared by postgres_*.c, which read runs from PostgreSQL. */
+/**
+ * Internals shared by postgres_*.c, which read the runs of a PostgreSQL
+ * database (postgres_schema.h). The rows of the runs that a URL names are
+ * loaded into a private database, which no other connection can open. The table
+ * `sample` of the private database is virtual; its rows are fetched on request:
+ * for small runs all samples of several runs at once, for large runs a part of
+ * one series. One transaction reads everything, so that all data is from the
+ * moment when the URL was opened or refreshed.
+ */
 #ifndef ES_POSTGRES_IN_INTERNAL_H
 #define ES_POSTGRES_IN_INTERNAL_H
 
-#include "store/postgres_in.h"
 #include "store/postgresql/postgres.h"
+#include "store/reader.h"
+#include "store/source.h"
+
+/* Number of seconds without a push after which a run no longer counts as being
+ * written. */
+#define ES_REMOTE_SILENT_S 900
 
 #define ES_REMOTE_CONDITIONS 16
 
@@ -25,7 +38,7 @@ typedef struct es_remote_condition {
                       member */
 } es_remote_condition;
 
-struct es_remote {
+typedef struct es_remote {
     es_postgres_url url;
     es_postgres *postgres;
     es_database *database;
@@ -47,7 +60,7 @@ struct es_remote {
                               fetched last, or NULL */
     int64_t maps_of; /* id of the run whose maps are loaded, or 0 */
     char refusal[ES_MESSAGE_MAX]; /* reason why a query has failed, or "" */
-};
+} es_remote;
 
 /* --- postgres_in.c -------------------------------------------------------- */
 
@@ -58,6 +71,14 @@ struct es_remote {
  */
 es_status es_remote_begin(const es_remote *remote) ES_MUST_USE;
 
+/**
+ * Returns the URL of one run in *out, which the caller must free. It contains
+ * the conditions on members of the configuration, too, because they are
+ * evaluated when the run is read.
+ */
+es_status es_remote_run_url(char **out, const es_remote *remote,
+                            const char *uuid) ES_MUST_USE;
+
 /* --- postgres_where.c ----------------------------------------------------- */
 
 /**
@@ -66,6 +87,15 @@ es_status es_remote_begin(const es_remote *remote) ES_MUST_USE;
  */
 es_status es_remote_where_read(es_remote *remote) ES_MUST_USE;
 void es_remote_where_free(es_remote *remote);
+
+/** The operation `leave_out` of the backend (source.h). */
+es_status es_remote_leave_out(size_t *n, es_remote *remote,
+                              es_reader *reader) ES_MUST_USE;
+
+/* --- postgres_watch.c ----------------------------------------------------- */
+
+/** The operation `state` of the backend (source.h). */
+int64_t es_remote_state(const char *url);
 
 /* --- postgres_copy.c ------------------------------------------------------ */
 

@@ -52,10 +52,4 @@ int es_remote_watch_fd(const es_remote_watch *watch);
  * connection is lost. */
 bool es_remote_watch_heard(es_remote_watch *watch);
 
-/**
- * Returns a number that changes whenever any of the runs that the URL names
- * changes. Returns 0 if the state of the database is unknown.
- */
-int64_t es_remote_state(const char *url);
-
 #endif

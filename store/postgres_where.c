@@ -274,11 +274,6 @@ es_status es_remote_leave_out(size_t *n, es_remote *remote, es_reader *reader)
     return status;
 }
 
-bool es_remote_reads_config(const es_remote *remote)
-{
-    return remote->n_conditions != 0;
-}
-
 /* --- the URL -------------------------------------------------------------- */
 
 static es_status take_condition(es_remote *remote, FILE *sql, char *text)

@@ -18,9 +18,7 @@
 #include "analyzer/base/sized.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
-#include "store/esf_in.h"
 #include "store/map.h"
-#include "store/postgres_in.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -132,16 +130,14 @@ static es_status note_lost(es_reader *reader)
     return status;
 }
 
-/** Adds the damaged frames of the reader's fragment to the list of damage. The
- *  runs must be loaded. */
+/** Adds damaged frames to the list of damage. The runs must be loaded. */
 static es_status note_frames(es_reader *reader)
 {
     const es_contents *contents = &reader->contents;
     es_status status = ES_OK;
     size_t n = 0;
-    const es_esf_loss *losses = reader->source.fragment
-                                    ? es_esf_losses(reader->source.fragment, &n)
-                                    : NULL;
+    const es_run_source_loss *losses =
+        es_run_source_losses(&reader->source, &n);
     for (size_t i = 0; i < n && status == ES_OK; i++) {
         es_damage_place place = {.step = losses[i].step,
                                  .n_frames = losses[i].n_frames};
@@ -460,20 +456,19 @@ static es_status find_step(es_reader *reader, int sql, int64_t series_id,
 /* --- opening and closing -------------------------------------------------- */
 
 /**
- * Loads the small tables. If the parameter where= of a PostgreSQL URL has
- * conditions on the configuration, removes the runs that do not meet them and
- * loads the tables again.
+ * Loads the small tables. If the path has conditions on the configuration,
+ * removes the runs that do not meet them and loads the tables again.
  */
 static es_status load_contents(es_contents *contents, es_reader *reader)
 {
-    es_remote *remote = reader->source.remote;
+    const es_run_source *source = &reader->source;
     size_t n = 0;
     es_status status = es_contents_load(contents, &reader->database);
-    if (status < 0 || !remote || !es_remote_reads_config(remote))
+    if (status < 0 || !es_run_source_reads_config(source))
         return status;
     const es_contents before = reader->contents;
     reader->contents = *contents;
-    status = es_remote_leave_out(&n, remote, reader);
+    status = source->backend->leave_out(&n, source, reader);
     reader->contents = before;
     if (status < 0 || !n)
         return status;
@@ -489,19 +484,12 @@ static es_status let_go(es_reader *reader)
     return es_database_execute(&reader->database, "ROLLBACK");
 }
 
-/**
- * Sets reader->grows to true if the file is a run file that is being written.
- * It stays false for fragments and PostgreSQL databases, which are read from a
- * private database that grows only when the reader is refreshed.
- */
 static es_status find_growth(es_reader *reader)
 {
-    const es_run_source *source = &reader->source;
     reader->grows = false;
-    return source->remote || source->fragment
-               ? ES_OK
-               : es_run_file_is_written(&reader->database, source,
-                                        &reader->grows);
+    return reader->source.backend->grows
+               ? es_reader_is_written(reader, &reader->grows)
+               : ES_OK;
 }
 
 static es_status note_damage(es_reader *reader)
@@ -513,7 +501,7 @@ static es_status note_damage(es_reader *reader)
 static es_status open_reader(es_reader *reader, const char *path)
 {
     es_database *database = &reader->database;
-    es_status status = es_run_file_open(database, &reader->source, path);
+    es_status status = es_run_source_open(&reader->source, database, path);
     if (status < 0)
         return status;
     reader->held = !sqlite3_get_autocommit(database->handle);
@@ -571,7 +559,7 @@ void es_reader_close(es_reader *reader)
     es_database_finalise_all(&reader->database, reader->statements,
                              ES_N_READER_SQL);
     es_database_finalise_all(&reader->database, reader->spare, reader->n_spare);
-    es_run_file_close(&reader->database, &reader->source);
+    es_run_source_close(&reader->source, &reader->database);
     es_contents_free(&reader->contents);
     es_events_free(&reader->events);
     free_damage(&reader->damage);
@@ -584,8 +572,7 @@ es_status es_reader_refresh(es_reader *reader)
     es_status status;
     if ((status = es_database_check_owner(&reader->database)) < 0 ||
         (status = let_go(reader)) < 0 ||
-        (status = es_run_file_refresh(&reader->database, &reader->source)) <
-            0 ||
+        (status = reader->source.backend->refresh(&reader->source)) < 0 ||
         (status = find_growth(reader)) < 0 ||
         (status = load_contents(&fresh, reader)) < 0) {
         es_contents_free(&fresh);
@@ -605,7 +592,7 @@ const char *es_reader_path(const es_reader *reader)
 
 es_status es_reader_is_written(const es_reader *reader, bool *out)
 {
-    return es_run_file_is_written(&reader->database, &reader->source, out);
+    return reader->source.backend->is_written(&reader->source, out);
 }
 
 void es_reader_cap_memory(size_t bytes)
@@ -869,11 +856,11 @@ es_status es_reader_maps(es_reader *reader, size_t run, es_map_handler *handler,
     if (run >= reader->contents.n_runs)
         return es_fail(ES_EARGUMENT, "%s: has no run %zu", database->path, run);
     const es_stored_run *stored = &reader->contents.runs[run];
-    if (reader->source.remote &&
-        (status = es_remote_load_maps(reader->source.remote, stored->id,
-                                      stored->info.uuid)) < 0)
-        return status;
-    return es_map_each(database, stored->id, &stored->info, handler, user);
+    status =
+        es_run_source_load_maps(&reader->source, stored->id, stored->info.uuid);
+    return status < 0 ? status
+                      : es_map_each(database, stored->id, &stored->info,
+                                    handler, user);
 }
 
 /* --- lanes of a cursor ---------------------------------------------------- */

@@ -6,7 +6,7 @@
 #define ES_READER_INTERNAL_H
 
 #include "store/reader.h"
-#include "store/store_internal.h"
+#include "store/source.h"
 
 /** A pool of strings that are freed together. */
 typedef struct es_strings {
@@ -140,26 +140,5 @@ es_contents_find_series(size_t *run, const es_contents *contents, int64_t id);
 es_status es_events_load(es_stored_events *events, es_contents *contents,
                          const es_database *database) ES_MUST_USE;
 void es_events_free(es_stored_events *events);
-
-/* --- postgres_where.c ----------------------------------------------------- */
-
-/**
- * Returns true if the parameter where= of the URL has conditions on members of
- * the configuration, which es_remote_leave_out evaluates.
- */
-bool es_remote_reads_config(const es_remote *remote);
-
-/**
- * Deletes from the private database the runs that do not meet the conditions on
- * members of the configuration.
- *
- *   n   number of deleted runs; if it is not 0, the reader has to load its
- *       contents again
- *
- * Returns ES_OK; ES_EUSAGE if a condition names a member that no run has; the
- * errors of es_reader_config_each.
- */
-es_status es_remote_leave_out(size_t *n, es_remote *remote,
-                              es_reader *reader) ES_MUST_USE;
 
 #endif

@@ -1,6 +1,6 @@
 /**
  * Finds the path or URL under which one of a reader's runs is stored, so that a
- * caller can open the run again.
+ * caller can open the run again, and distinguishes files from databases.
  */
 #ifndef ES_RUN_PLACE_H
 #define ES_RUN_PLACE_H
@@ -30,5 +30,21 @@ es_status es_reader_place(es_run_place *out, const es_reader *reader,
  */
 es_status es_reader_is_run_written(const es_reader *reader, size_t run,
                                    bool *out) ES_MUST_USE;
+
+/** Returns true if the path is the URL of a database instead of a file. */
+bool es_path_is_url(const char *path);
+
+/**
+ * Overwrites a path with its displayed form, which contains no password, is not
+ * longer, and can still be opened by this process. Does nothing for a file.
+ * Returns ES_OK; ES_EUSAGE, ES_EIO or ES_ENOMEM if a URL cannot be parsed.
+ */
+es_status es_path_hide_password(char *path) ES_MUST_USE;
+
+/**
+ * Returns a number that changes whenever any of the runs that a URL names
+ * changes. Returns 0 if the state is unknown, and for a file.
+ */
+int64_t es_path_state(const char *path);
 
 #endif

@@ -185,48 +185,6 @@ es_status es_schema_make_private(es_database *database) ES_MUST_USE;
  */
 es_status es_schema_check(es_database *database) ES_MUST_USE;
 
-/* --- run_file.c ---------------------------------------------------------- */
-
-typedef struct es_esf es_esf;       /* esf_in.h */
-typedef struct es_remote es_remote; /* postgres_in.h */
-
-/**
- * The fragment or PostgreSQL database from which a private database was loaded.
- * Both members are NULL for a run file.
- */
-typedef struct es_run_source {
-    es_esf *fragment;
-    es_remote *remote;
-} es_run_source;
-
-/**
- * Opens a source of runs for reading: a run file; a fragment, which may also be
- * RUN.esf if RUN.db does not exist; or the runs that a PostgreSQL URL names.
- *
- *   source  must be zeroed
- *
- * The caller must call es_run_file_close, which closes both arguments, also
- * after a failure. Returns ES_OK; ES_EIO if there is no such file; the errors
- * of es_database_inspect, es_database_open, es_esf_open and es_remote_open.
- */
-es_status es_run_file_open(es_database *database, es_run_source *source,
-                           const char *path) ES_MUST_USE;
-
-/**
- * Makes data visible that was written after the source was opened or last
- * refreshed.
- */
-es_status es_run_file_refresh(es_database *database,
-                              const es_run_source *source) ES_MUST_USE;
-
-/** Sets *out to true if a live process writes the source. */
-es_status es_run_file_is_written(const es_database *database,
-                                 const es_run_source *source,
-                                 bool *out) ES_MUST_USE;
-
-/** Closes the source. Its statements must be finalised. */
-void es_run_file_close(es_database *database, es_run_source *source);
-
 /* --- view.c -------------------------------------------------------------- */
 
 /**

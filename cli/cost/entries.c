@@ -8,7 +8,7 @@
 #include "cli/program/command.h"
 #include "cli/runs/damage.h"
 #include "cli/runs/summary.h"
-#include "store/postgresql/postgres.h"
+#include "store/run_place.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -147,7 +147,7 @@ es_status es_cost_entries_read(es_cost_entry **out, size_t *n, size_t *n_failed,
     es_status status = ES_OK;
     for (size_t i = 0; i < options->n_inputs && status == ES_OK; i++) {
         const char *input = options->inputs[i];
-        status = access(input, F_OK) == 0 || es_postgres_is_url(input)
+        status = access(input, F_OK) == 0 || es_path_is_url(input)
                      ? add_file(&to, n_failed, input)
                      : add_arch(&to, input);
     }

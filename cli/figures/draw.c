@@ -9,7 +9,7 @@
 #include "cli/output/output.h"
 #include "cli/output/print.h"
 #include "render/figures/axis.h"
-#include "store/postgresql/postgres.h"
+#include "store/run_place.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -100,7 +100,7 @@ static es_status name_file(char out[PATH_MAX], const es_figure_job *job,
 {
     const char *input = job->inputs[0], *folder = job->options->folder;
     /* The query string of a database URL is not part of the database's name. */
-    const bool is_url = es_postgres_is_url(input);
+    const bool is_url = es_path_is_url(input);
     const size_t n_input = is_url ? strcspn(input, "?") : strlen(input);
     const char *slash = memrchr(input, '/', n_input);
     const char *base = slash ? slash + 1 : input;

@@ -3,8 +3,8 @@
  * module defines its verb as an es_command. */
 #include "cli/output/output.h"
 #include "cli/program/command.h"
-#include "store/postgresql/postgres.h"
 #include "store/reader.h"
+#include "store/run_place.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -56,8 +56,8 @@ static es_status hide_passwords(int argc, char **argv)
     for (int i = 1; i < argc && status == ES_OK; i++) {
         char *value = argv[i][0] == '-' ? strchr(argv[i], '=') : NULL;
         char *text = value ? value + 1 : argv[i];
-        if (es_postgres_is_url(text))
-            status = es_postgres_hide_password(text);
+        if (es_path_is_url(text))
+            status = es_path_hide_password(text);
         else if (!value)
             hide_other_password(text);
     }

@@ -6,8 +6,7 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "cli/output/print.h"
-#include "store/postgres_watch.h"
-#include "store/postgresql/postgres.h"
+#include "store/run_place.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -184,8 +183,8 @@ es_stamp es_stamp_of(const char *path)
     char log[PATH_MAX];
     struct stat about;
     es_stamp stamp = {0};
-    if (es_postgres_is_url(path))
-        return (es_stamp){.inode = 1, .size = es_remote_state(path)};
+    if (es_path_is_url(path))
+        return (es_stamp){.inode = 1, .size = es_path_state(path)};
     if (stat(path, &about) == 0) {
         stamp.device = about.st_dev;
         stamp.inode = about.st_ino;

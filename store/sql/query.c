@@ -116,10 +116,10 @@ static es_status open_files(es_query *query, const char *const *paths, size_t n)
     for (size_t i = 0; i < n; i++) {
         es_database *file = &query->files[i];
         query->sources.n = i + 1;
-        if ((status = es_run_file_open(file, &query->behind[i], paths[i])) < 0)
+        if ((status = es_run_source_open(&query->behind[i], file, paths[i])) <
+            0)
             return status;
-        if (query->behind[i].remote &&
-            es_remote_reads_config(query->behind[i].remote))
+        if (es_run_source_reads_config(&query->behind[i]))
             return es_fail(
                 ES_EUSAGE,
                 "%s: where= has conditions on the configuration: use "
@@ -189,7 +189,7 @@ void es_query_close(es_query *query)
     sqlite3_finalize(query->statement);
     sqlite3_close(query->handle);
     for (size_t i = 0; i < query->sources.n; i++)
-        es_run_file_close(&query->files[i], &query->behind[i]);
+        es_run_source_close(&query->behind[i], &query->files[i]);
     free(query->files);
     free(query->behind);
     free(query->sources.list);

@@ -5,15 +5,9 @@
 
 #include "analyzer/base/checked.h"
 #include "cli/output/print.h"
-#include "store/postgresql/postgres.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-bool es_path_is_database(const char *path)
-{
-    return es_postgres_is_url(path);
-}
 
 static es_status find(es_watch_database **out, es_watch_databases *databases,
                       const char *root)

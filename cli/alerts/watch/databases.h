@@ -7,6 +7,7 @@
 
 #include "cli/runs/tree.h"
 #include "store/postgres_watch.h"
+#include "store/run_place.h"
 
 typedef struct es_watch_database {
     const char *root; /* URL of the database; borrowed */
@@ -22,8 +23,6 @@ typedef struct es_watch_databases {
     es_watch_database *list; /* (n) */
     size_t n;
 } es_watch_databases;
-
-bool es_path_is_database(const char *path);
 
 /**
  * Appends the URLs of the runs in a database to `out`. If the database is

@@ -35,7 +35,7 @@ static es_status find_paths(es_paths *paths, es_watch_files *watch)
     es_paths_free(&watch->folders);
     for (size_t i = 0; i < watch->n_roots && status == ES_OK; i++) {
         const char *root = watch->roots[i];
-        if (es_path_is_database(root)) {
+        if (es_path_is_url(root)) {
             status = es_watch_database_read(paths, &watch->databases, root);
             continue;
         }
@@ -228,7 +228,7 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
     file->stamp = stamp;
     es_status status = es_growth_open(&reader, file->path, file->growth,
                                       watch->at_once ? 0 : SEARCHED_MOST);
-    if (es_path_is_database(file->path))
+    if (es_path_is_url(file->path))
         snprintf(path, sizeof path, "%s", file->path);
     else if (status == ES_OK && !realpath(file->path, path))
         status = es_fail(ES_EIO, "%s: %s", file->path, strerror(errno));
@@ -296,7 +296,7 @@ static double processor_seconds(void)
 static es_status check_file(es_watch_files *watch, es_watch_file *file)
 {
     struct stat state;
-    const bool is_remote = es_path_is_database(file->path);
+    const bool is_remote = es_path_is_url(file->path);
     if (is_remote && es_watch_database_is_lost(&watch->databases, file->path))
         return ES_OK;
     es_stamp stamp =

@@ -110,7 +110,7 @@ static es_status watched_folder(char out[PATH_MAX], const char *root)
     char parent[PATH_MAX + 1]; /* one byte longer than PATH_MAX, so that
                                   realpath refuses a path that was truncated */
     const char *slash = strrchr(root, '/');
-    if (es_path_is_database(root)) {
+    if (es_path_is_url(root)) {
         snprintf(out, PATH_MAX, "%s", root);
         return ES_OK;
     }

@@ -156,7 +156,7 @@ static es_status parse(arguments *given, int argc, char **argv)
                                   "folders");
     for (size_t i = 0; i < watcher->n_roots; i++)
         if (watcher->stop_at != ES_SEVERITY_NONE &&
-            es_path_is_database(watcher->roots[i]))
+            es_path_is_url(watcher->roots[i]))
             return es_fail(ES_EUSAGE,
                            "%s: --stop: training cannot be stopped through a "
                            "database: watch the run file",

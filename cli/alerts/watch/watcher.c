@@ -110,7 +110,7 @@ static es_status enter(watcher *w, const es_alert *alert)
     if ((status = open_ledger(w)) < 0 ||
         (alert->severity >= w->options->least &&
          (status = es_ledger_add(w->ledger, alert, actions, n, &fresh)) < 0) ||
-        !alert->is_written || es_path_is_database(alert->path) ||
+        !alert->is_written || es_path_is_url(alert->path) ||
         !(alert->stops ||
           (stop_at != ES_SEVERITY_NONE && alert->severity >= stop_at)))
         return status;
@@ -238,7 +238,7 @@ static void watch_changes(watcher *w)
     for (size_t i = 0; i < w->files.n_roots; i++) {
         char folder[PATH_MAX] = ".";
         const char *path = w->files.roots[i], *slash = strrchr(path, '/');
-        if (es_path_is_database(path))
+        if (es_path_is_url(path))
             continue;
         size_t n = slash ? (size_t)(slash - path) + (slash == path) : 1;
         if (n >= sizeof folder)
