@@ -33,7 +33,8 @@ void es_help_print_wrapped(FILE *out, const char *text, int indent, int width)
     fputc('\n', out);
 }
 
-void es_options_print_help(FILE *out, const es_command *command, int width)
+void es_options_print_help(FILE *out, const es_command *command, int width,
+                           bool all)
 {
     enum { INDENT = 30 };
     char names[128], sentence[512];
@@ -54,6 +55,12 @@ void es_options_print_help(FILE *out, const es_command *command, int width)
     }
     if (command->details)
         fprintf(out, "\n%s\n", command->details);
+    if (command->further && all)
+        fprintf(out, "\n%s\n", command->further);
+    else if (command->further)
+        fprintf(out, "\n%s: see %.*shelp %s --all\n", command->further_about,
+                (int)(es_command_verb(command) - command->name), command->name,
+                es_command_verb(command));
 }
 
 /* --- the program ----------------------------------------------------------*/
@@ -90,9 +97,9 @@ int es_program_run(const es_program *program, int argc, char **argv)
 }
 
 void es_program_print_help(FILE *out, const es_program *program,
-                           const es_command *command, int width)
+                           const es_command *command, int width, bool all)
 {
-    es_options_print_help(out, command, width);
+    es_options_print_help(out, command, width, all);
     if (command != program->commands[0] || program->n < 2)
         return;
     fputs("\nverbs:\n", out);
@@ -105,7 +112,7 @@ void es_program_print_help(FILE *out, const es_program *program,
 
 typedef struct arguments {
     const char *verb; /* NULL: print the program's own help */
-    bool man, help;
+    bool man, help, all;
     const char *completion; /* name of a shell; NULL if not given */
 } arguments;
 
@@ -141,6 +148,9 @@ const es_option es_help_options[ES_N_HELP_OPTIONS] = {
     {"man", 0, NULL,
      "print the manual page (roff), of a verb or of the program",
      ES_OPT_FLAG(arguments, man)},
+    {"all", 0, NULL,
+     "print the whole help of a verb, as its manual page has it",
+     ES_OPT_FLAG(arguments, all)},
     {"completion", 0, "[SHELL]",
      "print the completions for bash, zsh or fish (bash)",
      ES_OPT_CALL(arguments, completion, take_shell)},
@@ -175,15 +185,17 @@ es_status es_program_help(FILE *out, const es_program *program,
     }
     if (given.verb && !(command = es_program_find(program, given.verb)))
         return no_verb(program, given.verb);
-    if (given.man + !!given.completion + given.help > 1 ||
+    if (given.man + !!given.completion + given.help + given.all > 1 ||
         (given.verb && (given.completion || given.help)))
-        return es_fail(ES_EUSAGE, "give only one of --man, --completion and "
-                                  "--help: only --man takes a verb");
+        return es_fail(ES_EUSAGE, "give only one of --man, --all, "
+                                  "--completion and --help: only --man and "
+                                  "--all take a verb");
     if (given.man)
         es_manual_print(out, program, command);
     else if (given.completion)
         es_program_print_completions(out, program, given.completion);
     else
-        es_program_print_help(out, program, given.help ? help : command, width);
+        es_program_print_help(out, program, given.help ? help : command, width,
+                              given.all);
     return ES_OK;
 }

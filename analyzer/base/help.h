@@ -33,24 +33,30 @@ int es_program_run(const es_program *program, int argc, char **argv);
  */
 void es_help_print_wrapped(FILE *out, const char *text, int indent, int width);
 
-/** Prints the --help text of one command in `width` columns, at least 40. */
-void es_options_print_help(FILE *out, const es_command *command, int width);
+/**
+ * Prints the --help text of one command in `width` columns, at least 40.
+ *
+ *   all  true: also print command->further; false: name the command that does
+ */
+void es_options_print_help(FILE *out, const es_command *command, int width,
+                           bool all);
 
 /**
  * Prints the --help text of one of the program's commands in `width` columns.
  * For commands[0] it also lists the verbs.
  */
 void es_program_print_help(FILE *out, const es_program *program,
-                           const es_command *command, int width);
+                           const es_command *command, int width, bool all);
 
 /** Options of the verb "help", for the es_command of each program. */
-#define ES_N_HELP_OPTIONS 4
+#define ES_N_HELP_OPTIONS 5
 extern const es_option es_help_options[ES_N_HELP_OPTIONS];
 #define ES_HELP_SYNOPSIS "[VERB]"
 #define ES_HELP_SUMMARY "say what a verb does"
 
 /**
- * Runs the verb "help": help [VERB|TOPIC] [--man], help --completion=SHELL.
+ * Runs the verb "help": help [VERB|TOPIC] [--man|--all], help
+ * --completion=SHELL.
  *
  *   help  the command whose options are es_help_options
  *

@@ -159,6 +159,8 @@ void es_manual_print(FILE *out, const es_program *program,
     fputs(".\n", out);
     if (command->details)
         print_details(out, command->details);
+    if (command->further)
+        print_details(out, command->further);
     if (command == program->commands[0])
         print_verbs(out, program);
     print_options(out, command);

@@ -157,6 +157,9 @@ typedef struct es_command {
     const char *summary;  /* one line */
     const char *details;  /* paragraphs printed after the options in --help
                              and in the manual page; may be NULL */
+    /* Further paragraphs for `help VERB --all` and the manual page, and what
+     * they describe, such as "deliveries"; may be NULL. */
+    const char *further, *further_about;
     const es_option *options;
     size_t n_options; /* number of rows, at most ES_MAX_OPTIONS */
     unsigned takes; /* bit set: only rows with one of these tags are options of

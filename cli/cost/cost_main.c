@@ -129,8 +129,6 @@ const es_command es_cost_command = {
         "modelled.\n"
         "\n"
         "  entropy-scan cost SM+LN+G SM+ScFuFFNi6 --inventory\n"
-        "  entropy-scan cost SM+LN+G SM+R SM+ScFuFFN --ctx 256 --figure\n"
-        "      communication -o bars.pdf\n"
         "  entropy-scan cost SM+LN+G --figure flops --shares --over ctx -o\n"
         "      flops.png",
     .options = options,

@@ -100,8 +100,9 @@ const es_command es_import_command = {
         "          several files of a run: cat DIR/*tfevents* |\n"
         "          entropy-scan import - -o RUN.db\n"
         "FILE may also be the folder of an MLflow run,\n"
-        "mlruns/EXPERIMENT/RUN.\n"
-        "\n"
+        "mlruns/EXPERIMENT/RUN.",
+    .further_about = "Counters of steps, W&B, and damaged input",
+    .further =
         "The steps of a history or a wide table come from one counter: of\n"
         "trainer/global_step, train/global_step, global_step, step and\n"
         "_step, the one whose rows have the most numbers of heads and\n"

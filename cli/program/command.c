@@ -95,7 +95,7 @@ es_status es_command_parse(void *target, bool *given, const es_command *command,
         print_version();
     else
         es_program_print_help(stdout, &es_scan_program, command,
-                              es_command_width());
+                              es_command_width(), false);
     return ES_DONE;
 }
 

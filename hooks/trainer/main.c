@@ -88,7 +88,7 @@ static bool print_information(const es_settings *settings,
                               const es_command *command)
 {
     if (settings->help)
-        es_program_print_help(stdout, &program, command, 80);
+        es_program_print_help(stdout, &program, command, 80, false);
     else if (settings->version)
         print_version();
     else if (strcmp(settings->preset, ES_PRESETS_LIST) == 0)

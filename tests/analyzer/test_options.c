@@ -214,7 +214,7 @@ static es_command plain(void)
 static void print_help(FILE *out)
 {
     const es_command some = plain();
-    es_options_print_help(out, &some, 60);
+    es_options_print_help(out, &some, 60, false);
 }
 
 static void print_man(FILE *out)

@@ -22,7 +22,7 @@ _entropy_scan()
     explain) words="--help" ;;
     watch) words="--recursive --once --check --rules= --state= --severity= --exec= --exec-timeout= --webhook-env= --webhook-file= --webhook-format= --webhook-timeout= --stop --stop-at= --textfile= --poll= --json --help" ;;
     sweep) words="--output= --jobs= --status --slurm --run= --rules= --all --no-stop --draws= --grace= --dry-run --help" ;;
-    help) words="--man --completion --help" ;;
+    help) words="--man --all --completion --help" ;;
     esac
     [[ $COMP_CWORD -eq 1 || $verb == help ]] && words+=" $verbs"
     COMPREPLY=($(compgen -W "$words" -- "$word"))

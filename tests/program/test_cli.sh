@@ -31,6 +31,13 @@ size_of_png() { od -An -tu1 -j16 -N8 "$1" | awk '{ print ($3 * 256 + $4) "x" ($7
 # --- help, generated from one table
 same '--help is the golden text' cli_help.txt "$scan" --help
 same 'help VERB prints the help of the verb' cli_help_import.txt "$scan" help import
+output 'help VERB --all prints the rest as well' '^Import skips and reports' "$scan" help import --all
+long_helps() { # verbs whose help does not fit into 60 lines
+    for verb in '' $("$scan" help | sed '1,/^verbs:/d' | awk '{ print $1 }'); do
+        [ "$("$scan" help $verb | wc -l)" -le 60 ] || echo "$verb"
+    done
+}
+same_text 'the help of each verb fits into 60 lines' '' "$(long_helps)"
 check 'VERB --help prints the same as help VERB' sh -c '"$0" import --help | diff - "$1"' "$scan" "$golden/cli_help_import.txt"
 same 'help --man is the golden manual' cli_help.man "$scan" help --man
 same 'help --completion is the golden script' cli_help.bash "$scan" help --completion
@@ -44,7 +51,7 @@ done
 output 'each verb has its own manual page' '^ *entropy-scan-import +- +make +a +run' page import
 output "a verb's manual page has its options" '^ *--tags=' page import
 check "a verb's manual page lists no verbs" sh -c '! echo "$1" | grep -q ^VERBS' sh "$(page import)"
-exits 'help accepts one verb at a time' 2 'only --man takes a verb' "$scan" help import --completion
+exits 'help accepts one verb at a time' 2 'only --man and --all take a verb' "$scan" help import --completion
 rm page.txt
 
 # Verbs with options of their own, which entropy-scan RUN.db still accepts.

@@ -117,6 +117,12 @@ const es_command es_watch_command = {
         "--rules also by the rules and thresholds of that file. A rule whose\n"
         "action is stop stops the training, whatever its severity.\n"
         "\n"
+        "CMD fails unless it exits with 0; the failure is reported, and CMD\n"
+        "is not run again. Its output goes to standard error.\n"
+        "\n"
+        "--once exits with 3 if a delivery was given up or is still owed.",
+    .further_about = "The state file, and how posts are retried",
+    .further =
         "Reported alerts are remembered in a state file, so that a watcher\n"
         "that is killed, restarted, or shares its state with another\n"
         "watcher neither repeats an alert nor misses one. Without --state,\n"
@@ -132,12 +138,7 @@ const es_command es_watch_command = {
         "429, 5xx or a temporary redirection. After any other 4xx or a\n"
         "permanent redirection the alert is given up, which is reported.\n"
         "Redirections are not followed. The header X-Entropy-Scan-Id names\n"
-        "the alert, because a post whose outcome is unknown is repeated.\n"
-        "\n"
-        "CMD fails unless it exits with 0; the failure is reported, and CMD\n"
-        "is not run again. Its output goes to standard error.\n"
-        "\n"
-        "--once exits with 3 if a delivery was given up or is still owed.",
+        "the alert, because a post whose outcome is unknown is repeated.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .main = watch_main,
