@@ -76,6 +76,11 @@ while IFS=: read -r page line name; do
     sources "*/${name##*/}" "${name##*/}" | grep -q . || breach "$page:$line: no such source: $name"
 done < <(git ls-files '*.md' ':!CHANGELOG.md' ':!samples/results/*' | xargs grep -noE '`[a-z0-9_/]+\.(c|h|cu|cuh|cc|py|sh)`' /dev/null)
 
+# The functions of the walks in CONTRIBUTING.md exist.
+for name in $(sed -n '/^## Three walks/,/^## Words/p' CONTRIBUTING.md | grep -oE '`es_[a-z_]+`' | tr -d '`'); do
+    sources '*.c' | xargs grep -qE "^[a-z_].*\b$name\(" || breach "CONTRIBUTING.md: no such function: $name"
+done
+
 for script in tests/*/test_*.sh; do
     [ -x "$script" ] || breach "$script: is not executable"
 done
