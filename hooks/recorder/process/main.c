@@ -123,10 +123,11 @@ static es_status run(void)
         es_writer_abandon(session->writer);
         reply(&refusal);
     }
-    es_watch_stop(&session->watch);
-    es_ring_detach(&session->ring);
-    es_session_free(session);
-    free(strings);
+    if (es_watch_stop(&session->watch)) { /* else the process ends with them */
+        es_ring_detach(&session->ring);
+        es_session_free(session);
+        free(strings);
+    }
     return status;
 }
 

@@ -7,12 +7,12 @@
 #include "hooks/recorder/wire.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -95,7 +95,7 @@ static void *watch_thread(void *argument)
         {.fd = looks ? -1 : ES_FD_TRAINER, .events = POLLIN},
         {.fd = ES_FD_CONTROL, .events = 0}, /* only POLLHUP is awaited */
         {.fd = watch->signals, .events = POLLIN},
-        {.fd = watch->end[0], .events = 0}}; /* only POLLHUP is awaited */
+        {.fd = watch->end, .events = POLLIN}};
     bool detached = false;
     for (;;) {
         int n = poll(fds, sizeof fds / sizeof *fds,
@@ -135,28 +135,30 @@ es_status es_watch_start(es_watch *watch, es_ring *ring, pid_t trainer)
                         .trainer = trainer,
                         .is_child = getppid() == trainer,
                         .signals = signalfd(-1, &signals, SFD_CLOEXEC),
-                        .end = {-1, -1}};
-    int error = watch->signals < 0 || pipe2(watch->end, O_CLOEXEC) != 0
+                        .end = eventfd(0, EFD_CLOEXEC)};
+    int error = watch->signals < 0 || watch->end < 0
                     ? errno
                     : pthread_create(&watch->thread, NULL, watch_thread, watch);
     if (!error)
         return ES_OK;
-    const int fds[] = {watch->signals, watch->end[0], watch->end[1]};
-    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+    if (watch->signals >= 0)
+        close(watch->signals);
+    if (watch->end >= 0)
+        close(watch->end);
     watch->ring = NULL;
     return es_fail(ES_EIO, "cannot watch the training process: %s",
                    strerror(error));
 }
 
-void es_watch_stop(es_watch *watch)
+bool es_watch_stop(es_watch *watch)
 {
     if (!watch->ring)
-        return;
-    close(watch->end[1]);
+        return true;
+    if (eventfd_write(watch->end, 1) != 0)
+        return false;
     pthread_join(watch->thread, NULL);
-    close(watch->end[0]);
+    close(watch->end);
     close(watch->signals);
     watch->ring = NULL;
+    return true;
 }

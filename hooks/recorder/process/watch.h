@@ -28,7 +28,7 @@ typedef struct es_watch {
     bool is_child; /* true if the recorder is a child of the trainer; its parent
                       then changes when the trainer dies */
     int signals;   /* signalfd */
-    int end[2];    /* pipe; es_watch_stop closes end[1] to end the thread */
+    int end;       /* eventfd, set by es_watch_stop to end the thread */
     pthread_t thread;
     _Atomic bool orphaned; /* true once the trainer has died or has unmapped
                               the ring */
@@ -53,7 +53,10 @@ typedef struct es_watch {
 es_status es_watch_start(es_watch *watch, es_ring *ring,
                          pid_t trainer) ES_MUST_USE;
 
-/** Ends the thread. Does nothing if *watch is all zeros. */
-void es_watch_stop(es_watch *watch);
+/**
+ * Ends the thread. Does nothing if *watch is all zeros. Returns false if the
+ * thread cannot be ended and still uses `watch` and its ring.
+ */
+bool es_watch_stop(es_watch *watch) ES_MUST_USE;
 
 #endif
