@@ -29,9 +29,15 @@ bool es_device_captures(const es_device *device)
     return device->captures;
 }
 
-es_gemm_plans **es_device_gemm_plans(es_device *device)
+void es_device_set_gemm_plans(es_device *device, es_gemm_plans *plans,
+                              void (*)(es_gemm_plans *))
 {
-    return &device->plans;
+    device->plans = plans;
+}
+
+es_gemm_plans *es_device_gemm_plans(const es_device *device)
+{
+    return device->plans;
 }
 
 bool es_device_check(es_device *device, const char *, cudaError_t code)

@@ -184,7 +184,7 @@ static void test_products(int major)
              "on %d.x, %d of %d products are fused, and all are correct", major,
              n_offered, n);
     report(right && library.n_run == n_offered, name);
-    es_gemm_plans_free(device.plans);
+    free_plans(device.plans);
 }
 
 static void test_plans(void)
@@ -215,7 +215,7 @@ static void test_plans(void)
     report(
         right && !es_device_gemm(&device, &p) && library.n_queries == 4,
         "cuBLASLt receives no request to fuse products of unsuitable layout");
-    es_gemm_plans_free(device.plans);
+    free_plans(device.plans);
 }
 
 static void test_refusals(void)
@@ -238,7 +238,7 @@ static void test_refusals(void)
             right = right && check(&device, &how, false);
             right = right && check(&device, &how, false);
             right = right && library.n_queries == 3 && !device.trouble;
-            es_gemm_plans_free(device.plans);
+            free_plans(device.plans);
         }
     report(right, "every kind of refusal is returned to the caller");
     es_device device = open_one(9);
@@ -249,7 +249,7 @@ static void test_refusals(void)
     es_gemm p = product_of(&how);
     report(es_device_gemm(&device, &p) && device.trouble,
            "an error while running is reported and is not a refusal");
-    es_gemm_plans_free(device.plans);
+    free_plans(device.plans);
 }
 
 /* --- choices -------------------------------------------------------------- */
@@ -298,7 +298,7 @@ static bool run_with(const float took[3], const choice *how, int want_runs,
                        is_right(&p, was_d, was_aux) &&
                        library.n_run == want_runs &&
                        library.last == want_candidate && !device.trouble;
-    es_gemm_plans_free(device.plans);
+    free_plans(device.plans);
     return right;
 }
 
@@ -312,7 +312,7 @@ static bool note_has(const char *part)
         part ? strstr(note, part) && !strchr(note, '\n') : note[0] == 0;
     if (!has)
         fprintf(stderr, "note: %s\n", note);
-    es_gemm_plans_free(device.plans);
+    free_plans(device.plans);
     return has;
 }
 
@@ -392,7 +392,7 @@ static void test_files(void)
     report(es_device_gemm(&device, &p) && library.n_run == TIMING - 6 + 1 &&
                !device.trouble,
            "a product is timed again if its stored candidate is missing");
-    es_gemm_plans_free(device.plans);
+    free_plans(device.plans);
 }
 
 static void test_places(void)
@@ -435,7 +435,7 @@ static int run_three(int major, refusal refuses)
         es_gemm p = product_of(&how);
         n += es_device_gemm(&device, &p);
     }
-    es_gemm_plans_free(device.plans);
+    free_plans(device.plans);
     return n;
 }
 

@@ -38,7 +38,8 @@ struct es_device {
                         * operation in the stream */
     bool in_trouble;
     char trouble[256];
-    es_gemm_plans *plans;
+    es_gemm_plans *plans; /* NULL before the first product */
+    void (*free_plans)(es_gemm_plans *plans);
 };
 
 /* --- trouble -------------------------------------------------------------- */
@@ -227,7 +228,8 @@ void es_device_close(es_device *device)
         return;
     /* errors while freeing resources are ignored, since the device is
      * closing */
-    es_gemm_plans_free(device->plans);
+    if (device->plans)
+        device->free_plans(device->plans);
     for (int i = 0; i < MAX_SEQUENCES; i++)
         if (device->graphs[i])
             (void)cudaGraphExecDestroy(device->graphs[i]);
@@ -251,9 +253,16 @@ cudaStream_t es_device_stream(es_device *device)
     return device->stream;
 }
 
-es_gemm_plans **es_device_gemm_plans(es_device *device)
+void es_device_set_gemm_plans(es_device *device, es_gemm_plans *plans,
+                              void (*free_plans)(es_gemm_plans *plans))
 {
-    return &device->plans;
+    device->plans = plans;
+    device->free_plans = free_plans;
+}
+
+es_gemm_plans *es_device_gemm_plans(const es_device *device)
+{
+    return device->plans;
 }
 
 /* --- memory --------------------------------------------------------------- */

@@ -97,10 +97,13 @@ bool es_device_check(es_device *device, const char *what, cudaError_t code);
 void es_device_trouble_text(es_device *device, const char *what,
                             const char *why);
 
-/** Returns the address of a pointer to the plans for matrix products. gemm.cu
- *  allocates the plans, and es_gemm_plans_free frees them. */
-struct es_gemm_plans **es_device_gemm_plans(es_device *device);
-void es_gemm_plans_free(struct es_gemm_plans *plans); /* `plans` may be NULL */
+/** Stores the plans for matrix products, which gemm.cu allocates.
+ *  es_device_close frees them with `free_plans`. */
+typedef struct es_gemm_plans es_gemm_plans;
+void es_device_set_gemm_plans(es_device *device, es_gemm_plans *plans,
+                              void (*free_plans)(es_gemm_plans *plans));
+/** Returns the stored plans, or NULL if none have been stored. */
+es_gemm_plans *es_device_gemm_plans(const es_device *device);
 #endif
 
 #endif

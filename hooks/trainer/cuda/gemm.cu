@@ -119,7 +119,7 @@ static void list_plans(es_gemm_plans *plans)
     fclose(plans->listing);
 }
 
-void es_gemm_plans_free(es_gemm_plans *plans)
+static void free_plans(es_gemm_plans *plans)
 {
     if (!plans)
         return;
@@ -163,10 +163,10 @@ static void open_listing(es_gemm_plans *plans)
  * after trouble. */
 static es_gemm_plans *plans_of(es_device *device)
 {
-    es_gemm_plans **kept = es_device_gemm_plans(device);
-    if (*kept)
-        return *kept;
-    es_gemm_plans *plans = (es_gemm_plans *)calloc(1, sizeof *plans);
+    es_gemm_plans *plans = es_device_gemm_plans(device);
+    if (plans)
+        return plans;
+    plans = (es_gemm_plans *)calloc(1, sizeof *plans);
     if (!plans) {
         es_device_trouble_text(device, "a matrix product", "out of memory");
         return NULL;
@@ -176,12 +176,12 @@ static es_gemm_plans *plans_of(es_device *device)
                          cudaMalloc(&plans->workspace, WORKSPACE_BYTES)) ||
         !es_device_check(device, "products", cudaEventCreate(&plans->begin)) ||
         !es_device_check(device, "products", cudaEventCreate(&plans->end))) {
-        es_gemm_plans_free(plans);
+        free_plans(plans);
         return NULL;
     }
     open_choices(device, plans);
     open_listing(plans);
-    *kept = plans;
+    es_device_set_gemm_plans(device, plans, free_plans);
     return plans;
 }
 
