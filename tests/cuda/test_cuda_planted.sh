@@ -86,6 +86,6 @@ planted residual.cu 's/es_drop_factors\(factors, \&mask, i\)/es_drop_factors(fac
     test_cuda_sums
 planted attention_mma.cu '/es_cp_wait<1>/{n;s/__syncthreads..;//}' \
     test_cuda_attention any_order_of_threads
-planted backend.cu 's/copy \+ at \* sizeof/copy + 0 * at * sizeof/' \
+planted copies.cu 's/copy \+ at \* sizeof/copy + 0 * at * sizeof/' \
     test_cuda_backend
 finish

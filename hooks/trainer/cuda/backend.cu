@@ -1,6 +1,5 @@
-/* Opens and closes the CUDA back-end, reserves its memory, keeps copies of
- * weights in the precision of products, captures sequences of launches, and
- * fills the tables of operations for each precision. */
+/* Opens and closes the CUDA back-end, reserves its memory, captures sequences
+ * of launches, and fills the tables of operations for each precision. */
 #include "hooks/trainer/cuda/gemm.h"
 #include "hooks/trainer/cuda/nccl.h"
 #include "hooks/trainer/cuda/reduce.h"
@@ -8,16 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Copy of n f32 weights of the model in the precision of products. */
-typedef struct kept {
-    struct kept *next;
-    const float *weights;
-    size_t n;
-    void *copy;
-} kept;
-
 struct es_cuda_own {
-    kept *copies;
     char *viewed; /* host memory that `view` returns, owned by the back-end */
     size_t viewed_bytes;
     /* has_run marks sequences that have run once. A sequence is captured only
@@ -51,21 +41,11 @@ static es_status open_backend(es_backend **out, int)
     return ES_OK;
 }
 
-static void drop_kept(es_device *device, kept *old)
-{
-    es_device_release(device, old->copy);
-    free(old);
-}
-
 static void close_backend(es_backend *backend)
 {
     if (!backend)
         return;
-    while (backend->own->copies) {
-        kept *first = backend->own->copies;
-        backend->own->copies = first->next;
-        drop_kept(backend->device, first);
-    }
+    es_cuda_drop_copies(backend);
     es_device_release(backend->device, backend->scratch);
     es_cuda_ranks_free(backend->ranks);
     es_device_close(backend->device);
@@ -189,100 +169,6 @@ static const float *view(es_backend *backend, const es_mem *in, size_t n)
     return (const float *)(const void *)memory;
 }
 
-/* --- weights in the precision of products --------------------------------- */
-
-/* Returns the copy of the array to which the address `weights` belongs, or
- * NULL. */
-static const kept *find_kept(const es_backend *backend, const es_mem *weights)
-{
-    const float *at = es_at<float>(weights);
-    const kept *k = backend->own->copies;
-    while (k && !(at >= k->weights && at < k->weights + k->n))
-        k = k->next;
-    return k;
-}
-
-/* Returns the address in the copy that corresponds to the address `weights`. */
-static char *copy_of(const kept *from, const es_mem *weights)
-{
-    const size_t at = (size_t)(es_at<float>(weights) - from->weights);
-    return (char *)from->copy + at * sizeof(uint16_t);
-}
-
-const es_mem *es_cuda_weights(const es_backend *backend, const es_mem *weights,
-                              bool *is_copy)
-{
-    const kept *k = find_kept(backend, weights);
-    *is_copy = k != NULL;
-    return k ? (const es_mem *)(const void *)copy_of(k, weights) : weights;
-}
-
-template <class A>
-__global__ void convert_kernel(A *out, const float *in, size_t n_packs,
-                               size_t n)
-{
-    es_begin_kernel();
-    constexpr int lanes = es_lanes<A>;
-    for (size_t i = es_thread(); i < n_packs; i += es_all_threads()) {
-        float values[lanes];
-        es_load(values, in + i * lanes);
-        es_store(out + i * lanes, values);
-    }
-    for (size_t i = n_packs * lanes + es_thread(); i < n; i += es_all_threads())
-        out[i] = es_act_of<A>(in[i]);
-}
-
-template <class A>
-static void refresh(es_backend *backend, const es_mem *weights, size_t n)
-{
-    const kept *k = find_kept(backend, weights);
-    if (!k || n == 0)
-        return;
-    A *out = (A *)(void *)copy_of(k, weights);
-    const size_t n_packs = es_packs_fit(out, weights) ? n / es_lanes<A> : 0;
-    const size_t n_items = n_packs > 0 ? n_packs : n;
-    es_launch(backend->device, "convert", convert_kernel<A>,
-              es_blocks(backend, n_items, ES_THREADS, 8), ES_THREADS, 0, out,
-              es_at<float>(weights), n_packs, n);
-}
-
-/* Frees the copy of the weights that begin at this address. Does nothing if
- * there is no copy. */
-static void forget(es_backend *backend, const es_mem *weights)
-{
-    kept **link = &backend->own->copies;
-    while (*link && (*link)->weights != es_at<float>(weights))
-        link = &(*link)->next;
-    kept *old = *link;
-    if (!old)
-        return;
-    *link = old->next;
-    drop_kept(backend->device, old);
-}
-
-template <class A>
-static es_status keep(es_backend *backend, const es_mem *weights, size_t n)
-{
-    forget(backend, weights);
-    if (n == 0)
-        return ES_OK;
-    kept *added = (kept *)calloc(1, sizeof *added);
-    if (!added)
-        return es_fail(ES_ENOMEM, "out of memory for the CUDA back-end");
-    es_status status =
-        es_device_reserve(backend->device, &added->copy, n * sizeof(A));
-    if (status != ES_OK) {
-        free(added);
-        return status;
-    }
-    added->weights = es_at<float>(weights);
-    added->n = n;
-    added->next = backend->own->copies;
-    backend->own->copies = added;
-    refresh<A>(backend, weights, n);
-    return ES_OK;
-}
-
 /* --- sequences ------------------------------------------------------------ */
 
 static bool replay(es_backend *backend, int sequence)
@@ -333,14 +219,11 @@ static es_ops table(void)
     ops.fetch = fetch;
     ops.fetched = fetched;
     ops.view = view<A>;
-    if (sizeof(A) < sizeof(float)) {
-        ops.keep = keep<A>;
-        ops.refresh = refresh<A>;
-    }
     ops.ranks = &es_cuda_rank_ops;
     ops.replay = replay;
     ops.launch = launch;
     ops.row_stride = es_row_stride;
+    es_cuda_copy_ops<A>(&ops);
     es_cuda_embed_ops<A>(&ops);
     es_cuda_norm_ops<A>(&ops);
     es_cuda_linear_ops<A>(&ops);

@@ -34,7 +34,8 @@ struct es_cuda_backend {
      * operation's kernels have finished. */
     es_mem *scratch;
     size_t scratch_bytes;
-    /* copies of weights and host buffers, only used in backend.cu */
+    struct es_cuda_copies *copies; /* list of copies of weights; copies.cu */
+    /* host buffers and captured sequences, only used in backend.cu */
     struct es_cuda_own *own;
     struct es_cuda_ranks *ranks; /* see nccl.h; NULL without other ranks */
 };
@@ -53,9 +54,11 @@ static inline const A *es_at(const es_mem *memory)
 
 /** Returns the copy of `weights` in the precision of products, and sets
  *  *is_copy to true. If there is no copy, as in fp32 and tf32, returns
- *  `weights` and sets *is_copy to false. In backend.cu. */
+ *  `weights` and sets *is_copy to false. */
 const es_mem *es_cuda_weights(const es_backend *backend, const es_mem *weights,
                               bool *is_copy);
+/** Frees all copies of weights. */
+void es_cuda_drop_copies(es_backend *backend);
 
 /** Return the size of the scratch memory in bytes that operations with these
  *  largest sizes need. Each file that uses scratch memory has such a function;
@@ -71,6 +74,8 @@ size_t es_cuda_peaks_scratch(void); /* the size is constant */
 /** Add the operations that a file implements, which ops.h describes, to a
  *  table. Functions with the parameter A add operations on activations of type
  *  A. */
+template <class A>
+void es_cuda_copy_ops(es_ops *ops);
 template <class A>
 void es_cuda_linear_ops(es_ops *ops);
 template <class A>
