@@ -19,12 +19,6 @@ const char *const es_precision_names[ES_N_PRECISIONS] = {[ES_FP32] = "fp32",
                                                          [ES_BF16] = "bf16",
                                                          [ES_FP16] = "fp16"};
 
-static es_status no_precision(const char *name, es_precision precision)
-{
-    return es_fail(ES_EUSAGE, "back-end %s has no precision %s", name,
-                   es_precision_names[precision]);
-}
-
 /* Writes to `path` the library that ENTROPY_TRAIN_CUDA names, otherwise the
  * library in or near the program's folder if it exists, otherwise the bare
  * name, for which the dynamic loader searches. */
@@ -86,7 +80,10 @@ es_status es_ops_find(const es_ops **out, const char *name,
         find_library(path);
         es_status status = getter ? ES_OK : load_library(&getter, path);
         *out = status == ES_OK ? getter(precision) : NULL;
-        return status != ES_OK || *out ? status : no_precision(name, precision);
+        if (status == ES_OK && !*out)
+            status = es_fail(ES_EUSAGE, "back-end cuda has no precision %s",
+                             es_precision_names[precision]);
+        return status;
     }
     if (strcmp(name, es_cpu_ops.name) != 0)
         return es_fail(ES_EUSAGE,

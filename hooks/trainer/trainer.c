@@ -136,19 +136,13 @@ static es_status check_without_data(const es_settings *settings,
     return check_settings(&assumed, ops);
 }
 
-/* Returns the larger of the number of inputs and the number of rows of a
- * sequence. */
-static int longest(const es_model_config *config)
-{
-    const int n = es_model_config_n_inputs(config);
-    return n > config->ctx ? n : config->ctx;
-}
-
 static es_status reserve_batch(es_trainer *trainer)
 {
     const es_model_config *config = &trainer->settings.model;
+    const int n_inputs = es_model_config_n_inputs(config);
+    const int length = n_inputs > config->ctx ? n_inputs : config->ctx;
     size_t n;
-    if (!es_size_mul(&n, (size_t)config->batch, (size_t)longest(config)))
+    if (!es_size_mul(&n, (size_t)config->batch, (size_t)length))
         return es_fail(ES_ENOMEM, "a micro-batch of %d x %d is too large",
                        config->batch, config->ctx);
     trainer->n_inputs = n;

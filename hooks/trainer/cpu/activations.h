@@ -88,30 +88,24 @@ static inline void es_cpu_close(const es_backend *backend, es_mem *y, size_t at,
     es_cpu_close_gradient(backend, y, at, values, n);
 }
 
-/** Returns how many of n rows of `width` activations an operation processes at
- *  a time. Float32 rows need no panel, so the number of rows is a multiple of
- *  the vector length. */
-static inline int es_cpu_chunk(const es_backend *backend, int n, int width)
-{
-    const int unit = backend->bf16 ? 1 : ES_CPU_MAX_LANES;
-    const int fit = ES_CPU_CHUNK / width / unit * unit;
-    const int most = fit > 0 ? fit : unit;
-    return n < most ? n : most;
-}
-
-/** Same as es_cpu_chunk, for elements that are not arranged in rows. */
+/** Returns how many of n activations an operation processes at a time. */
 static inline size_t es_cpu_piece(const es_backend *backend, size_t n)
 {
     return !backend->bf16 || n < ES_CPU_CHUNK ? n : ES_CPU_CHUNK;
 }
 
-/** Returns the chunk of `slab` that starts at row `first`; a chunk of 0 rows
- *  follows the last one. */
+/** Returns the chunk of `slab` that starts at row `first`: the rows of `width`
+ *  activations that an operation processes at a time. Float32 rows need no
+ *  panel, so the number of rows is a multiple of the vector length. A chunk of
+ *  0 rows follows the last chunk. */
 static inline es_slab es_cpu_chunk_from(const es_backend *backend, es_slab slab,
                                         int first, int width)
 {
+    const int unit = backend->bf16 ? 1 : ES_CPU_MAX_LANES;
+    const int fit = ES_CPU_CHUNK / width / unit * unit;
+    const int most = fit > 0 ? fit : unit;
     const int n = slab.first + slab.n - first;
-    return (es_slab){first, es_cpu_chunk(backend, n, width)};
+    return (es_slab){first, n < most ? n : most};
 }
 
 #define ES_CPU_EACH_CHUNK(rows, backend, slab, width)                          \

@@ -114,20 +114,15 @@ void es_cpu_find_peak(es_backend *backend, es_mem *peak, const es_mem *x,
     es_cpu_keep_peak(backend, peak, x);
 }
 
-/* Adds `more` to the activation x[at]. */
-static void add_to(const es_backend *backend, es_mem *x, size_t at, float more)
-{
-    float *value = es_cpu_change(backend, (es_share){0, 1}, 0, x, at, 1);
-    *value += more;
-    es_cpu_close_gradient(backend, x, at, value, 1);
-}
-
 void es_cpu_pull_peak(es_backend *backend, es_mem *dx, const es_mem *peak,
                       float scale, const es_mem *control)
 {
     const es_peak *from = (const es_peak *)(const void *)peak;
-    add_to(backend, dx, (size_t)from->index,
-           scale * es_cpu_loss_scale(control) * from->sign);
+    const size_t at = (size_t)from->index;
+    const float more = scale * es_cpu_loss_scale(control) * from->sign;
+    float *value = es_cpu_change(backend, (es_share){0, 1}, 0, dx, at, 1);
+    *value += more;
+    es_cpu_close_gradient(backend, dx, at, value, 1);
 }
 
 /* --- scores --------------------------------------------------------------- */

@@ -214,11 +214,6 @@ typedef struct operands {
     dnnl_memory_desc_t a, b, bias, c;
 } operands;
 
-static dnnl_data_type_t type_of(es_number_type type)
-{
-    return type == ES_NUMBER_F32 ? dnnl_f32 : dnnl_bf16;
-}
-
 static dnnl_status_t describe_matrix(dnnl_memory_desc_t *out, int n_rows,
                                      int n_columns, int stride, bool transposed,
                                      es_number_type type)
@@ -226,8 +221,8 @@ static dnnl_status_t describe_matrix(dnnl_memory_desc_t *out, int n_rows,
     const dnnl_dims_t dims = {n_rows, n_columns};
     const dnnl_dims_t strides = {transposed ? 1 : stride,
                                  transposed ? stride : 1};
-    return onednn.memory_desc_init_by_strides(out, 2, dims, type_of(type),
-                                              strides);
+    return onednn.memory_desc_init_by_strides(
+        out, 2, dims, type == ES_NUMBER_F32 ? dnnl_f32 : dnnl_bf16, strides);
 }
 
 static dnnl_status_t describe_operands(operands *out, const es_product *p)
@@ -369,13 +364,6 @@ static dnnl_status_t prepare(own *mine, prepared *slot, const es_product *p,
 
 /* --- calls ---------------------------------------------------------------- */
 
-static int residual_kind(const es_product_call *call)
-{
-    return !call->residual             ? NO_RESIDUAL
-           : call->residual == call->c ? ADDS
-                                       : OTHER_RESIDUAL;
-}
-
 static unsigned hash_of(const int key[N_KEY])
 {
     unsigned hash = 2166136261u;
@@ -404,7 +392,9 @@ static prepared *find_slot(own *mine, const int key[N_KEY])
 static prepared *find_prepared(own *mine, const es_product_call *call)
 {
     const es_product *p = &call->shape;
-    const int residual = residual_kind(call);
+    const int residual = !call->residual             ? NO_RESIDUAL
+                         : call->residual == call->c ? ADDS
+                                                     : OTHER_RESIDUAL;
     const int key[N_KEY] = {p->m,
                             p->n,
                             p->k,

@@ -174,21 +174,15 @@ static es_status nothing(void)
     return ES_OK;
 }
 
-/* Returns the length of the first two words of OpenBLAS's description, for
- * example of "OpenBLAS 0.3.21" in "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH
- * ...". */
-static size_t length_of_version(const char *configuration)
-{
-    const size_t name = strcspn(configuration, " ");
-    const size_t space = strspn(configuration + name, " ");
-    return name + space + strcspn(configuration + name + space, " ");
-}
-
+/* Writes the first two words of OpenBLAS's description, for example "OpenBLAS
+ * 0.3.21" of "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...". */
 static void version(char *out, size_t size)
 {
     const char *configuration = openblas_get_config();
-    snprintf(out, size, "%.*s", (int)length_of_version(configuration),
-             configuration);
+    size_t n = strcspn(configuration, " ");
+    n += strspn(configuration + n, " ");
+    n += strcspn(configuration + n, " ");
+    snprintf(out, size, "%.*s", (int)n, configuration);
 }
 
 static const char *kernels(void)

@@ -40,11 +40,6 @@ __global__ void __launch_bounds__(N_THREADS)
 
 /* --- the operations ------------------------------------------------------- */
 
-static dim3 blocks_for(size_t n)
-{
-    return dim3((unsigned)((n + N_THREADS - 1) / N_THREADS));
-}
-
 template <class A>
 static es_attention_call<A> call_of(const es_mem *qkv, const es_mem *saved,
                                     const es_mem *y,
@@ -114,7 +109,8 @@ static void attend_backward(es_backend *backend, es_mem *dqkv, es_mem *dlog_t,
     es_cuda_attention_exact_backward(backend->device, &call);
     if (call.dlog_t)
         es_launch(backend->device, "attention_dt", attention_dt_kernel<A>,
-                  blocks_for((size_t)call.n_head * (size_t)call.n_ctx),
+                  (unsigned)es_ceil_div(
+                      (size_t)call.n_head * (size_t)call.n_ctx, N_THREADS),
                   N_THREADS, 0, call);
 }
 

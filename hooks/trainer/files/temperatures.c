@@ -17,11 +17,6 @@ bool es_temperatures_name(char *out, size_t size, const char *name)
     return true;
 }
 
-static float used(float t)
-{
-    return t < ES_LEAST_TEMPERATURE ? ES_LEAST_TEMPERATURE : t;
-}
-
 void es_temperatures_to_logs(float *values, size_t n, float least)
 {
     for (size_t i = 0; i < n; i++)
@@ -33,5 +28,6 @@ void es_temperatures_to_log_gradients(float *values, const float *t, size_t n,
 {
     for (size_t i = 0; i < n; i++)
         for (int k = 0; k < order; k++)
-            values[i] *= used(t[i]);
+            values[i] *=
+                t[i] < ES_LEAST_TEMPERATURE ? ES_LEAST_TEMPERATURE : t[i];
 }

@@ -21,14 +21,6 @@
 
 /* --- reading -------------------------------------------------------------- */
 
-static es_status no_place(const char *path)
-{
-    return es_fail(ES_EUSAGE,
-                   "%s: not a rendezvous file of entropy-train: give "
-                   "--rendezvous another name, or remove the file",
-                   path);
-}
-
 static bool take_line(es_address *place, const char *line)
 {
     char address[16] = "";
@@ -65,7 +57,10 @@ es_status es_address_read(es_address *out, const char *path)
     while (is_ours && (line = strtok_r(NULL, "\n", &rest)))
         is_ours = take_line(out, line);
     if (!is_ours || !out->key[0] || !out->host[0] || out->port == 0)
-        status = no_place(path);
+        status = es_fail(ES_EUSAGE,
+                         "%s: not a rendezvous file of entropy-train: give "
+                         "--rendezvous another name, or remove the file",
+                         path);
     free(text);
     return status;
 }

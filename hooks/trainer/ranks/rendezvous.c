@@ -101,11 +101,6 @@ static int connect_to(const es_address *place, const char *own_host)
 
 /* --- waiting -------------------------------------------------------------- */
 
-static double left(const meeting *m)
-{
-    return m->begun + m->options->timeout_s - es_wire_now();
-}
-
 /* Returns the lowest missing rank, or -1, and counts the missing ranks. */
 static int find_missing(const meeting *m, int *n)
 {
@@ -124,17 +119,18 @@ static int find_missing(const meeting *m, int *n)
 static es_status look_at_clock(meeting *m, int rank)
 {
     const es_transport_options *o = m->options;
+    const double waited = es_wire_now() - m->begun;
     char message[ES_MESSAGE_MAX];
     if (o->should_stop && o->should_stop(o->user))
         return es_fail(ES_EIO, "stopped while waiting for rank %d of %d", rank,
                        o->world);
-    if (left(m) <= 0)
+    if (waited >= o->timeout_s)
         return es_fail(
             ES_EIO,
             "rank %d of %d did not arrive at %s within %g s: start it with the "
             "same --rendezvous, or give a longer --rank-timeout",
             rank, o->world, o->rendezvous, o->timeout_s);
-    if (!m->has_noticed && o->on_wait && es_wire_now() - m->begun > NOTICE_S) {
+    if (!m->has_noticed && o->on_wait && waited > NOTICE_S) {
         m->has_noticed = true;
         snprintf(message, sizeof message,
                  "rank %d waits for rank %d of %d at "
