@@ -29,7 +29,7 @@ static es_status draw_random(const es_data *data, int32_t *tokens,
 /* Each image's class has been read as the last of its I targets. Moves it to
  * the target of the class token, which is the first of T targets, and clears
  * the other targets. */
-static void label(const es_model_config *config, int32_t *targets)
+static void label_images(const es_model_config *config, int32_t *targets)
 {
     const size_t n_inputs = (size_t)es_model_config_n_inputs(config);
     const size_t n_batch = (size_t)config->batch, n_ctx = (size_t)config->ctx;
@@ -45,8 +45,9 @@ static void label(const es_model_config *config, int32_t *targets)
 
 /* Hides some tokens for families that predict masked tokens, and sets the
  * targets of images to their classes. */
-static es_status prepare(const es_data *data, int32_t *tokens, int32_t *targets,
-                         uint64_t seed, uint64_t index, uint32_t stream)
+static es_status prepare_batch(const es_data *data, int32_t *tokens,
+                               int32_t *targets, uint64_t seed, uint64_t index,
+                               uint32_t stream)
 {
     const es_model_config *config = &data->settings->model;
     const es_masking how = {.mask = config->mask,
@@ -57,7 +58,7 @@ static es_status prepare(const es_data *data, int32_t *tokens, int32_t *targets,
                             .stream = stream,
                             .path = data->settings->data};
     if (es_families[config->family].has_images)
-        label(config, targets);
+        label_images(config, targets);
     if (!es_families[config->family].masks)
         return ES_OK;
     return es_mask_tokens(tokens, targets,
@@ -77,8 +78,8 @@ es_status es_batch_train(const es_data *data, int32_t *tokens, int32_t *targets,
         (uint64_t)step * n + (uint64_t)i * world + (uint64_t)settings->rank;
     es_status status =
         draw_random(data, tokens, targets, ES_SPLIT_TRAIN, index);
-    return status == ES_OK ? prepare(data, tokens, targets, config->seed, index,
-                                     MASKS_OF_TRAINING)
+    return status == ES_OK ? prepare_batch(data, tokens, targets, config->seed,
+                                           index, MASKS_OF_TRAINING)
                            : status;
 }
 
@@ -97,7 +98,7 @@ es_status es_batch_held_out(const es_data *data, int32_t *inputs,
                                     ES_SPLIT_HELD_OUT, (uint64_t)index,
                                     config->batch,
                                     es_model_config_n_inputs(config));
-    return status == ES_OK ? prepare(data, inputs, targets, 0, (uint64_t)index,
-                                     MASKS_OF_EVALUATION)
+    return status == ES_OK ? prepare_batch(data, inputs, targets, 0,
+                                           (uint64_t)index, MASKS_OF_EVALUATION)
                            : status;
 }

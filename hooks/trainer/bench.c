@@ -195,7 +195,7 @@ static double children_cpu(void)
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-static es_status run(bench *b)
+static es_status run_pairs(bench *b)
 {
     es_status status;
     for (int i = 0; i < N_CLOCKS * N_SIDES; i++)
@@ -304,7 +304,8 @@ es_status es_bench(FILE *out, const es_settings *settings)
         status = es_fail(ES_EUSAGE, "--family %s: bench cannot train on images",
                          es_family_names[settings->model.family]);
     if (status == ES_OK && (status = make_folder(&b)) == ES_OK &&
-        (status = write_tokens(&b)) == ES_OK && (status = run(&b)) == ES_OK) {
+        (status = write_tokens(&b)) == ES_OK &&
+        (status = run_pairs(&b)) == ES_OK) {
         print_model(out, &b);
         print_clock(out, &b, WALL, "wall");
         print_clock(out, &b, CPU, "thread CPU");

@@ -63,7 +63,7 @@ static const es_command train_command, verify_command, bench_command,
 static const es_program program;
 
 /** Returns the exit code of a status; prints the message of a failure. */
-static int failure(es_status status)
+static int report_failure(es_status status)
 {
     if (status < 0)
         fprintf(stderr, "%s %s\n",
@@ -118,7 +118,7 @@ typedef struct progress {
     char bands[BAR + 1]; /* bar of the heads in the last measured step */
 } progress;
 
-static double now(void)
+static double seconds_now(void)
 {
     return 1e-3 * (double)es_now_ms();
 }
@@ -146,7 +146,8 @@ static void print_line(progress *p, const es_step *step, double tokens_per_s)
 {
     char left[ES_DURATION_MAX], line[256], eval[48] = "";
     int64_t done = step->step + 1;
-    double seconds = (now() - p->started) * (double)(p->n_steps - done) /
+    double seconds = (seconds_now() - p->started) *
+                     (double)(p->n_steps - done) /
                      (double)(done - p->first_step);
     if (!isnan(p->eval_ce))
         snprintf(eval, sizeof eval, "  held-out %.4f", p->eval_ce);
@@ -220,7 +221,8 @@ static void print_result(const es_settings *settings,
     printf(", %.0f tokens/s\n", result->tokens_per_s);
 }
 
-static int report(const es_settings *settings, const es_train_result *result)
+static int report_training(const es_settings *settings,
+                           const es_train_result *result)
 {
     char text[256];
     if (!settings->quiet)
@@ -246,8 +248,9 @@ static int report(const es_settings *settings, const es_train_result *result)
                                                   : result->saved);
 }
 
-static es_status train(const es_settings *settings, const es_checkpoint *from,
-                       es_transport *transport, es_train_result *result)
+static es_status train_model(const es_settings *settings,
+                             const es_checkpoint *from, es_transport *transport,
+                             es_train_result *result)
 {
     progress p;
     es_train_watch watch = {show_step, show_evaluation, show_warning,
@@ -261,7 +264,7 @@ static es_status train(const es_settings *settings, const es_checkpoint *from,
                                                         : (steps + 19) / 20,
                    .n_heads = settings->model.n_layer * settings->model.n_head,
                    .ctx = settings->model.ctx,
-                   .started = now(),
+                   .started = seconds_now(),
                    .eval_ce = NAN};
     es_progress_begin(&p.line, settings->quiet ? NULL : stderr, NULL, NULL, 0);
     es_status status = es_train(result, settings, from, transport, &watch);
@@ -379,19 +382,21 @@ static int run_train(int argc, char **argv)
             status = es_transport_abort(transport, status);
     }
     if (status == ES_OK)
-        status = settings.dry_run ? dry_run(&settings, from)
-                                  : train(&settings, from, transport, &result);
+        status = settings.dry_run
+                     ? dry_run(&settings, from)
+                     : train_model(&settings, from, transport, &result);
     es_checkpoint_close(from);
     reports = reports && es_transport_reports(transport);
     es_transport_close(transport);
     if (status == ES_OK)
-        return settings.dry_run ? 0 : report(&settings, &result);
-    return reports ? failure(status) : es_exit_code(status);
+        return settings.dry_run ? 0 : report_training(&settings, &result);
+    return reports ? report_failure(status) : es_exit_code(status);
 }
 
 /* --- probe --------------------------------------------------------------- */
 
-static es_status probe(const es_settings *settings, es_probe_result *result)
+static es_status probe_checkpoint(const es_settings *settings,
+                                  es_probe_result *result)
 {
     es_train_watch watch = {.on_warning = print_warning,
                             .should_stop = should_stop};
@@ -426,15 +431,16 @@ static int run_probe(int argc, char **argv)
     if (status == ES_OK && print_information(&settings, &probe_command))
         return 0;
     if (status == ES_OK)
-        status = probe(&settings, &result);
-    int code = status == ES_OK ? report_probe(&result) : failure(status);
+        status = probe_checkpoint(&settings, &result);
+    int code = status == ES_OK ? report_probe(&result) : report_failure(status);
     es_probe_free(&result);
     return code;
 }
 
 /* --- verify and bench ---------------------------------------------------- */
 
-static es_status verify(const es_settings *settings, es_verify_counts *counts)
+static es_status verify_cases(const es_settings *settings,
+                              es_verify_counts *counts)
 {
     const char *const *cases = (const char *const *)settings->cases;
     const es_ops *ops;
@@ -461,10 +467,10 @@ static int run_verify(int argc, char **argv)
     es_settings_default(&settings, ES_VERB_VERIFY);
     es_status status = es_settings_parse(&settings, argc, argv);
     if (status == ES_OK && !print_information(&settings, &verify_command))
-        status = verify(&settings, &counts);
+        status = verify_cases(&settings, &counts);
     free(settings.cases);
     if (status != ES_OK)
-        return failure(status);
+        return report_failure(status);
     /* A case that could not be built has not been verified, so the exit code
      * reports a failure. */
     return counts.failed + counts.not_built > 0 ? EXIT_RESULT : 0;
@@ -477,12 +483,12 @@ static int run_bench(int argc, char **argv)
     es_status status = es_settings_parse(&settings, argc, argv);
     if (status == ES_OK && !print_information(&settings, &bench_command))
         status = es_bench(stdout, &settings);
-    return failure(status);
+    return report_failure(status);
 }
 
 static int run_help(int argc, char **argv)
 {
-    return failure(
+    return report_failure(
         es_program_help(stdout, &program, &help_command, argc, argv, 80));
 }
 

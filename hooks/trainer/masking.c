@@ -13,7 +13,7 @@
 /* Probability that a chosen token becomes the mask or a random token. */
 #define REPLACED SHARE(0.9)
 
-static void draw(uint32_t words[4], const es_masking *how, size_t i)
+static void draw_words(uint32_t words[4], const es_masking *how, size_t i)
 {
     const uint32_t counter[4] = {(uint32_t)i, (uint32_t)how->index,
                                  (uint32_t)(how->index >> 32), how->stream};
@@ -21,8 +21,8 @@ static void draw(uint32_t words[4], const es_masking *how, size_t i)
     es_random_block(words, counter, key);
 }
 
-static int32_t hide(int32_t token, const uint32_t words[4],
-                    const es_masking *how)
+static int32_t hide_token(int32_t token, const uint32_t words[4],
+                          const es_masking *how)
 {
     if (words[1] < MASKED)
         return how->mask;
@@ -40,7 +40,7 @@ es_status es_mask_tokens(int32_t *tokens, int32_t *targets, size_t n,
         targets[i] = ES_NO_TARGET;
         if (tokens[i] == how->padding)
             continue;
-        draw(words, how, i);
+        draw_words(words, how, i);
         if (next == n || words[0] < least) {
             next = i;
             least = words[0];
@@ -48,16 +48,16 @@ es_status es_mask_tokens(int32_t *tokens, int32_t *targets, size_t n,
         if (words[0] >= HIDDEN)
             continue;
         targets[i] = tokens[i];
-        tokens[i] = hide(tokens[i], words, how);
+        tokens[i] = hide_token(tokens[i], words, how);
         n_hidden++;
     }
     if (next == n)
         return es_fail(ES_EFORMAT, "%s: a micro-batch consists of padding only",
                        how->path);
     if (n_hidden == 0) {
-        draw(words, how, next);
+        draw_words(words, how, next);
         targets[next] = tokens[next];
-        tokens[next] = hide(tokens[next], words, how);
+        tokens[next] = hide_token(tokens[next], words, how);
     }
     return ES_OK;
 }

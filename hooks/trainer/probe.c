@@ -32,7 +32,7 @@ typedef struct probe {
 
 /* --- spread ------------------------------------------------------------- */
 
-static void add(sums *s, double value, int64_t n)
+static void add_value(sums *s, double value, int64_t n)
 {
     double distance = value - s->mean;
     s->mean += distance / (double)n;
@@ -63,12 +63,14 @@ static void add_batch(probe *p, const es_losses *losses)
     int64_t n = ++p->result->n_batches;
     size_t each = p->n_heads / p->n_layers;
     es_model_heads(p->entropies, p->trainer->model, ES_HEAD_ENTROPY);
-    add(&p->ce, losses->ce, n);
+    add_value(&p->ce, losses->ce, n);
     for (size_t h = 0; h < p->n_heads; h++)
-        add(&p->heads[h], p->entropies[h], n);
+        add_value(&p->heads[h], p->entropies[h], n);
     for (size_t l = 0; l < p->n_layers; l++)
-        add(&p->layers[l], mean_entropy(p->entropies + l * each, each), n);
-    add(&p->layers[p->n_layers], mean_entropy(p->entropies, p->n_heads), n);
+        add_value(&p->layers[l], mean_entropy(p->entropies + l * each, each),
+                  n);
+    add_value(&p->layers[p->n_layers], mean_entropy(p->entropies, p->n_heads),
+              n);
 }
 
 /* --- the pass ----------------------------------------------------------- */
@@ -102,7 +104,7 @@ static void warn_of_repeats(const probe *p, const es_train_watch *watch)
     warn(watch, text);
 }
 
-static es_status calibrate(probe *p, const es_train_watch *watch)
+static es_status calibrate_polynomials(probe *p, const es_train_watch *watch)
 {
     bool complete;
     es_status status = es_trainer_calibrate(p->trainer, &complete);
@@ -122,14 +124,14 @@ static es_status add_exact(probe *p, int64_t i)
         return ES_OK;
     es_status status = es_trainer_hold_out_exact(p->trainer, &losses, i, 1);
     if (status == ES_OK)
-        add(&p->exact, losses.ce, p->result->n_batches);
+        add_value(&p->exact, losses.ce, p->result->n_batches);
     return status;
 }
 
 static es_status run_batches(probe *p, const es_train_watch *watch)
 {
     int64_t n = p->trainer->settings.eval_batches;
-    es_status calibrated = calibrate(p, watch);
+    es_status calibrated = calibrate_polynomials(p, watch);
     if (calibrated != ES_OK)
         return calibrated;
     es_measure_reset(p->trainer->measure);
@@ -178,7 +180,7 @@ static void record_all(probe *p)
 }
 
 /** Reduces a series with values for n heads to a single value. */
-static double reduce(const float *values, size_t n, es_head_series series)
+static double reduce_heads(const float *values, size_t n, es_head_series series)
 {
     const es_head_reduction by = es_head_reduction_of(series);
     double sum = 0, finite = 0, largest = NAN;
@@ -195,14 +197,14 @@ static double reduce(const float *values, size_t n, es_head_series series)
 }
 
 /** Summarises heads first .. first + n - 1 in *out, one row of the table. */
-static void summarise(es_probe_layer *out, es_measure *measure, size_t first,
-                      size_t n)
+static void summarise_heads(es_probe_layer *out, es_measure *measure,
+                            size_t first, size_t n)
 {
     const float *values;
     for (int i = 0; i < ES_N_HEAD_SERIES; i++) {
         const es_head_series series = (es_head_series)i;
         values = es_measure_heads(measure, series) + first;
-        out->series[i] = reduce(values, n, series);
+        out->series[i] = reduce_heads(values, n, series);
     }
     out->lowest = out->highest = (double)NAN;
     values = es_measure_heads(measure, ES_HEAD_ENTROPY) + first;
@@ -213,7 +215,7 @@ static void summarise(es_probe_layer *out, es_measure *measure, size_t first,
     }
 }
 
-static es_status finish(probe *p)
+static es_status finish_result(probe *p)
 {
     es_probe_result *result = p->result;
     size_t each = p->n_heads / p->n_layers;
@@ -222,8 +224,8 @@ static es_status finish(probe *p)
     result->accuracy = p->losses.accuracy;
     for (size_t l = 0; l <= p->n_layers; l++) {
         bool whole = l == p->n_layers;
-        summarise(&result->layers[l], p->trainer->measure, whole ? 0 : l * each,
-                  whole ? p->n_heads : each);
+        summarise_heads(&result->layers[l], p->trainer->measure,
+                        whole ? 0 : l * each, whole ? p->n_heads : each);
         result->layers[l].entropy = spread_of(&p->layers[l], result->n_batches);
     }
     return es_probe_take_polynomials(result, p->trainer);
@@ -308,7 +310,7 @@ es_status es_probe(es_probe_result *result, const es_settings *settings,
         status = run_batches(&p, watch);
     if (status == ES_OK && result->n_batches > 0) {
         record_all(&p);
-        status = finish(&p);
+        status = finish_result(&p);
     }
     return close_all(&p, status);
 }

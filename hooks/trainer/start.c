@@ -28,7 +28,8 @@ static bool is_given(const es_settings *settings, const char *name)
     return setting && settings->given[setting - es_settings_table];
 }
 
-static es_status settle(es_settings *settings, const es_weights *weights)
+static es_status set_determined(es_settings *settings,
+                                const es_weights *weights)
 {
     const es_model_config *model = &weights->config;
     es_settings from = *settings;
@@ -56,7 +57,7 @@ es_status es_start_settings(es_settings *settings)
     int n_head = is_given(settings, "n-head") ? settings->model.n_head : 0;
     es_status status = es_weights_open(&weights, settings->init, n_head);
     if (status == ES_OK)
-        status = settle(settings, weights);
+        status = set_determined(settings, weights);
     es_weights_close(weights);
     return status;
 }

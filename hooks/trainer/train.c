@@ -27,7 +27,7 @@ typedef struct loop {
     bool warned;
 } loop;
 
-static double now(void)
+static double seconds_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -99,7 +99,7 @@ static void watch_for_nan(loop *l, const es_step *step)
 /** Writes a checkpoint after the completed steps, unless this checkpoint
  *  already exists or the parameters are no longer finite. A failure is stored
  *  and reported as a warning, and the training continues. */
-static void save(loop *l)
+static void save_checkpoint(loop *l)
 {
     es_train_result *result = l->result;
     const es_trainer *trainer = l->trainer;
@@ -166,7 +166,7 @@ static es_status record_exact(loop *l, int64_t step)
     return status;
 }
 
-static es_status evaluate(loop *l, int64_t step)
+static es_status evaluate_model(loop *l, int64_t step)
 {
     es_losses losses;
     es_trainer *trainer = l->trainer;
@@ -222,9 +222,9 @@ static es_status train_step(loop *l, int64_t step, bool may_run_ahead)
     es_step done;
     l->trainer->may_run_ahead = may_run_ahead && goes_on(l, step);
     l->trainer->measures_next = records && is_recorded(l, step + 1);
-    double start = now();
+    double start = seconds_now();
     es_status status = es_trainer_step(l->trainer, &done, step, due && records);
-    double took = now() - start;
+    double took = seconds_now() - start;
     if (status != ES_OK)
         return status;
     l->seconds += took;
@@ -247,7 +247,7 @@ static es_status train_step(loop *l, int64_t step, bool may_run_ahead)
         l->watch->on_step(l->watch->user, &done,
                           done.measured ? l->trainer->measure : NULL, speed);
     if (is_due(l->result->n_steps, settings->checkpoint_every))
-        save(l);
+        save_checkpoint(l);
     return ES_OK;
 }
 
@@ -281,12 +281,13 @@ static es_status run_steps(loop *l)
             return ES_OK;
         }
         if (!is_ahead && is_due(step, settings->eval_every) &&
-            (status = evaluate(l, step)) != ES_OK)
+            (status = evaluate_model(l, step)) != ES_OK)
             return status;
         if ((status = train_step(l, step, !stops)) != ES_OK)
             return status;
     }
-    return settings->eval_every > 0 ? evaluate(l, l->result->n_steps) : ES_OK;
+    return settings->eval_every > 0 ? evaluate_model(l, l->result->n_steps)
+                                    : ES_OK;
 }
 
 static void end_result(loop *l, es_status status)
@@ -303,8 +304,8 @@ static void end_result(loop *l, es_status status)
 }
 
 /** Builds everything that the training needs. Cheap checks come first. */
-static es_status begin(loop *l, const es_settings *settings,
-                       const es_checkpoint *from)
+static es_status begin_training(loop *l, const es_settings *settings,
+                                const es_checkpoint *from)
 {
     char name[ES_RUN_NAME_SIZE];
     char note[ES_MESSAGE_MAX] = "";
@@ -412,7 +413,7 @@ es_status es_train(es_train_result *result, const es_settings *settings,
                                 .nan_layer = -1,
                                 .bad_gradient_step = -1,
                                 .bad_gradient_layer = -1};
-    es_status status = begin(&l, settings, from);
+    es_status status = begin_training(&l, settings, from);
     if (status != ES_OK) {
         status = es_transport_abort(transport, status);
         goto done;
@@ -425,7 +426,7 @@ es_status es_train(es_train_result *result, const es_settings *settings,
     else
         status = es_transport_abort(transport, status);
     snprintf(message, sizeof message, "%s", es_message());
-    save(&l);
+    save_checkpoint(&l);
     end_result(&l, status);
     if (status != ES_OK)
         status = es_fail(status, "%s", message);

@@ -50,7 +50,7 @@ struct es_train_record {
     char path[ES_PATH_SIZE];
 };
 
-static void note(es_train_record *record, es_status status)
+static void note_failure(es_train_record *record, es_status status)
 {
     if (status >= ES_OK || record->trouble != ES_OK)
         return;
@@ -117,7 +117,8 @@ static bool has_series(const es_train_record *record, es_phase phase, int i)
     return phase == ES_PHASE_TRAIN || i <= SERIES_CE;
 }
 
-static void declare(es_train_record *record, es_phase phase, int first, int end)
+static void declare_series(es_train_record *record, es_phase phase, int first,
+                           int end)
 {
     for (int i = first; i < end; i++) {
         const char *name = i >= PARAMETERS
@@ -133,8 +134,8 @@ static void declare(es_train_record *record, es_phase phase, int first, int end)
             continue;
         *number = -1; /* -1 marks a failed declaration; pushes refuse it */
         es_series_standard(&shape, &unit, name);
-        note(record, es_recorder_series(record->recorder, number, name, shape,
-                                        phase, unit));
+        note_failure(record, es_recorder_series(record->recorder, number, name,
+                                                shape, phase, unit));
     }
 }
 
@@ -144,9 +145,9 @@ static void declare_members(es_train_record *record)
     for (size_t i = 0; i < record->n_members; i++) {
         record->members[i] = -1;
         es_parameter_member_name(name, &record->config, i);
-        note(record,
-             es_recorder_series(record->recorder, &record->members[i], name,
-                                ES_SHAPE_HEAD, parameter_phase(record), ""));
+        note_failure(record, es_recorder_series(
+                                 record->recorder, &record->members[i], name,
+                                 ES_SHAPE_HEAD, parameter_phase(record), ""));
     }
 }
 
@@ -219,23 +220,24 @@ es_status es_train_record_open(es_train_record **out, const es_trainer *trainer,
         const bool evaluates =
             record->probes || trainer->settings.eval_every > 0;
         if (record->probes && phase == ES_PHASE_EVAL)
-            declare(record, ES_PHASE_EVAL, PARAMETERS, N_SERIES);
+            declare_series(record, ES_PHASE_EVAL, PARAMETERS, N_SERIES);
         if (phase == ES_PHASE_TRAIN ? !record->probes : evaluates) {
-            declare(record, (es_phase)phase, HEADS, PARAMETERS);
-            declare(record, (es_phase)phase, 0, HEADS);
+            declare_series(record, (es_phase)phase, HEADS, PARAMETERS);
+            declare_series(record, (es_phase)phase, 0, HEADS);
         }
         if (phase == ES_PHASE_TRAIN)
-            declare(record, ES_PHASE_TRAIN, PARAMETERS, N_SERIES);
+            declare_series(record, ES_PHASE_TRAIN, PARAMETERS, N_SERIES);
     }
     declare_members(record);
     *out = record;
     return ES_OK;
 }
 
-static void push(es_train_record *record, int series, int64_t step,
-                 const float *values, size_t n)
+static void push_values(es_train_record *record, int series, int64_t step,
+                        const float *values, size_t n)
 {
-    note(record, es_recorder_push(record->recorder, series, step, values, n));
+    note_failure(record,
+                 es_recorder_push(record->recorder, series, step, values, n));
 }
 
 /** Sends the detail's values if `measure` contains them, because some details
@@ -247,7 +249,8 @@ static void push_detail(es_train_record *record, int number, int64_t step,
         (size_t)record->config.n_layer *
         (size_t)(es_detail_is_of_heads(detail) ? record->config.n_head : 1);
     if (es_measure_has_detail(measure, detail))
-        push(record, number, step, es_measure_detail(measure, detail), n);
+        push_values(record, number, step, es_measure_detail(measure, detail),
+                    n);
 }
 
 static void push_members(es_train_record *record, int64_t step,
@@ -257,7 +260,7 @@ static void push_members(es_train_record *record, int64_t step,
     const size_t n =
         (size_t)record->config.n_layer * (size_t)record->config.n_head;
     for (size_t i = 0; values && i < record->n_members; i++, values += n)
-        push(record, record->members[i], step, values, n);
+        push_values(record, record->members[i], step, values, n);
 }
 
 /** Sends all values of the phase. If `measure` is NULL, sends only the series
@@ -273,22 +276,23 @@ static void push_all(es_train_record *record, es_phase phase, int64_t step,
         if (!has_series(record, phase, i))
             continue;
         if (i < HEADS)
-            push(record, record->numbers[phase][i], step, &value, 1);
+            push_values(record, record->numbers[phase][i], step, &value, 1);
         else if (i < LAYERS)
-            push(record, record->numbers[phase][i], step,
-                 es_measure_heads(measure, (es_head_series)(i - HEADS)),
-                 n_layers * (size_t)record->config.n_head);
+            push_values(record, record->numbers[phase][i], step,
+                        es_measure_heads(measure, (es_head_series)(i - HEADS)),
+                        n_layers * (size_t)record->config.n_head);
         else if (i < DETAILS)
-            push(record, record->numbers[phase][i], step,
-                 es_measure_layers(measure, (es_layer_series)(i - LAYERS)),
-                 n_layers);
+            push_values(
+                record, record->numbers[phase][i], step,
+                es_measure_layers(measure, (es_layer_series)(i - LAYERS)),
+                n_layers);
         else if (i < PARAMETERS)
             push_detail(record, record->numbers[phase][i], step, measure,
                         (es_detail)(i - DETAILS));
         else
-            push(record, record->numbers[phase][i], step,
-                 es_measure_parameters(measure, parameter),
-                 es_parameter_series_length(&record->config, parameter));
+            push_values(record, record->numbers[phase][i], step,
+                        es_measure_parameters(measure, parameter),
+                        es_parameter_series_length(&record->config, parameter));
     }
     if (measure && phase == parameter_phase(record))
         push_members(record, step, measure);
@@ -330,9 +334,9 @@ void es_train_record_other(es_train_record *record, const char *name,
     int series;
     if (!record)
         return;
-    note(record, es_recorder_series(record->recorder, &series, name, shape,
-                                    ES_PHASE_EVAL, unit));
-    push(record, series, step, values, n);
+    note_failure(record, es_recorder_series(record->recorder, &series, name,
+                                            shape, ES_PHASE_EVAL, unit));
+    push_values(record, series, step, values, n);
 }
 
 void es_train_record_maps(es_train_record *record, int64_t step,
@@ -343,9 +347,10 @@ void es_train_record_maps(es_train_record *record, int64_t step,
     for (int l = 0; record && l < config->n_layer; l++)
         for (int h = ES_MAP_MEAN; h < es_maps_n_heads(maps); h++) {
             es_maps_get(values, maps, l, h);
-            note(record,
-                 es_recorder_map(record->recorder, ES_PHASE_EVAL, step, l, h,
-                                 values, es_maps_size(maps), config->ctx));
+            note_failure(record,
+                         es_recorder_map(record->recorder, ES_PHASE_EVAL, step,
+                                         l, h, values, es_maps_size(maps),
+                                         config->ctx));
         }
 }
 
@@ -354,8 +359,8 @@ void es_train_record_event(es_train_record *record, int64_t step,
                            const char *message)
 {
     if (record)
-        note(record, es_recorder_event(record->recorder, step, kind, severity,
-                                       message));
+        note_failure(record, es_recorder_event(record->recorder, step, kind,
+                                               severity, message));
 }
 
 const char *es_train_record_trouble(const es_train_record *record)

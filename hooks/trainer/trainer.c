@@ -25,7 +25,7 @@ static int find_vocabulary(es_model_config *config, int n_tokens)
 }
 
 /** Sets the settings of the model that are not part of its configuration. */
-static void settle(es_trainer *trainer)
+static void set_model_settings(es_trainer *trainer)
 {
     es_settings *settings = &trainer->settings;
     settings->model.record = settings->record;
@@ -113,7 +113,7 @@ static es_status check_lengths(const es_trainer *trainer)
 
 /** Opens the data, and makes all checks that precede the construction of the
  *  model, for a training run and for a dry run. */
-static es_status check(es_trainer *trainer, const es_ops *ops)
+static es_status open_and_check(es_trainer *trainer, const es_ops *ops)
 {
     es_status status;
     if ((status = open_data(trainer)) < 0 ||
@@ -122,8 +122,8 @@ static es_status check(es_trainer *trainer, const es_ops *ops)
     return check_lengths(trainer);
 }
 
-/** Makes the checks of `check` that need no data. Assumes the smallest possible
- *  vocabulary. */
+/** Makes the checks of `open_and_check` that need no data. Assumes the smallest
+ * possible vocabulary. */
 static es_status check_without_data(const es_settings *settings,
                                     const es_ops *ops)
 {
@@ -154,7 +154,7 @@ static es_status reserve_batch(es_trainer *trainer)
     return ES_OK;
 }
 
-static es_status build(es_trainer *trainer, const es_ops *ops)
+static es_status build_trainer(es_trainer *trainer, const es_ops *ops)
 {
     const es_settings *settings = &trainer->settings;
     const es_model_config *config = &settings->model;
@@ -184,13 +184,13 @@ es_status es_trainer_new_on(es_trainer **out, const es_settings *settings,
     if (status != ES_OK)
         return status;
     trainer->settings = *settings;
-    settle(trainer);
+    set_model_settings(trainer);
     trainer->loss_scale.scale = ops->scales_loss ? ES_LOSS_SCALE_START : 1;
     snprintf(trainer->settings.backend, sizeof trainer->settings.backend, "%s",
              ops->name);
-    if ((status = check(trainer, ops)) == ES_OK &&
+    if ((status = open_and_check(trainer, ops)) == ES_OK &&
         (status = es_uuid_make(trainer->uuid)) == ES_OK &&
-        (status = build(trainer, ops)) == ES_OK)
+        (status = build_trainer(trainer, ops)) == ES_OK)
         *out = trainer;
     else
         es_trainer_free(trainer);
@@ -238,7 +238,8 @@ es_status es_trainer_new(es_trainer **out, const es_settings *settings)
 
 /** Takes the position in the data, the step and the run's identity from the
  *  checkpoint to resume from. */
-static es_status follow(es_trainer *trainer, const es_checkpoint *checkpoint)
+static es_status follow_checkpoint(es_trainer *trainer,
+                                   const es_checkpoint *checkpoint)
 {
     const es_checkpoint_state *state = &checkpoint->state;
     const es_settings *settings = &trainer->settings;
@@ -267,7 +268,7 @@ es_status es_trainer_resume(es_trainer *trainer,
                             const es_checkpoint *checkpoint)
 {
     const es_checkpoint_state *state = &checkpoint->state;
-    es_status status = follow(trainer, checkpoint);
+    es_status status = follow_checkpoint(trainer, checkpoint);
     if (status != ES_OK)
         return status;
     if (es_model_scales_loss(trainer->model) && state->loss_scale.scale > 0)
@@ -547,13 +548,13 @@ es_status es_trainer_try(es_trainer **out, const es_settings *settings,
     if (status != ES_OK)
         return status;
     trainer->settings = *settings;
-    settle(trainer);
+    set_model_settings(trainer);
     if ((status = es_uuid_make(trainer->uuid)) == ES_OK)
         status = settings->data[0]
-                     ? check(trainer, ops)
+                     ? open_and_check(trainer, ops)
                      : check_without_data(&trainer->settings, ops);
     if (status == ES_OK && from)
-        status = follow(trainer, from);
+        status = follow_checkpoint(trainer, from);
     if (status == ES_OK && trainer->tokens &&
         (status = reserve_batch(trainer)) == ES_OK)
         status = try_batches(trainer);

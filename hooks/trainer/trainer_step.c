@@ -127,8 +127,8 @@ static es_step_plan plan_of(draw *d, double lr, bool measure)
                                       es_model_scales_loss(trainer->model)};
 }
 
-static es_status launch(es_trainer *trainer, es_step *out, int64_t step,
-                        bool measure, double loss_scale)
+static es_status launch_step(es_trainer *trainer, es_step *out, int64_t step,
+                             bool measure, double loss_scale)
 {
     const es_train_config *train = &trainer->settings.train;
     draw d = {trainer, step};
@@ -155,8 +155,8 @@ static bool launch_next(es_trainer *trainer, int64_t step)
     return trainer->may_run_ahead &&
            es_model_runs_ahead(trainer->model, &plan,
                                &trainer->settings.train) &&
-           launch(trainer, &trainer->next, step + 1, trainer->measures_next,
-                  scale.scale) == ES_OK;
+           launch_step(trainer, &trainer->next, step + 1,
+                       trainer->measures_next, scale.scale) == ES_OK;
 }
 
 /** Repeats the current step and discards the following step, which has already
@@ -167,8 +167,8 @@ static es_status step_alone(es_trainer *trainer, es_outcome *out,
     es_step same;
     es_status status = es_model_finish_step(trainer->model, out);
     if (status == ES_OK)
-        status = launch(trainer, &same, step->step, step->measured,
-                        step->loss_scale);
+        status = launch_step(trainer, &same, step->step, step->measured,
+                             step->loss_scale);
     return status == ES_OK ? es_model_finish_step(trainer->model, out) : status;
 }
 
@@ -181,7 +181,8 @@ es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
     if (trainer->is_ahead)
         *out = trainer->next;
     else
-        status = launch(trainer, out, step, measure, trainer->loss_scale.scale);
+        status =
+            launch_step(trainer, out, step, measure, trainer->loss_scale.scale);
     trainer->is_ahead = status == ES_OK && launch_next(trainer, step);
     trainer->may_run_ahead = false;
     if (status != ES_OK)

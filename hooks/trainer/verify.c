@@ -184,7 +184,8 @@ typedef struct run {
 } run;
 
 /* Compares values (n) with the array FOLDER/NAME of the case. */
-static es_status compare(run *r, const char *folder, const char *name, size_t n)
+static es_status compare_array(run *r, const char *folder, const char *name,
+                               size_t n)
 {
     es_npy want = {0};
     double error;
@@ -216,7 +217,7 @@ done:
     return status;
 }
 
-/* Same as compare, for float values. */
+/* Same as compare_array, for float values. */
 static es_status compare_floats(run *r, const char *folder, const char *name,
                                 const float *floats, size_t n)
 {
@@ -224,7 +225,7 @@ static es_status compare_floats(run *r, const char *folder, const char *name,
         return es_fail(ES_ENOMEM, "%s: out of memory", r->it.arrays.path);
     for (size_t i = 0; i < n; i++)
         r->values[i] = (double)floats[i];
-    return compare(r, folder, name, n);
+    return compare_array(r, folder, name, n);
 }
 
 /* Finds the name by which a case refers to a parameter. Returns true for
@@ -341,7 +342,7 @@ static es_status compare_numbers(run *r)
         if (all[i].series == ES_HEAD_ENTROPY && i >= 3 && !r->it.renormalised)
             status = average_entropies(r);
         if (status == ES_OK)
-            status = compare(r, "out", all[i].name, i < 3 ? 1 : n_heads);
+            status = compare_array(r, "out", all[i].name, i < 3 ? 1 : n_heads);
     }
     return status;
 }
@@ -365,7 +366,8 @@ static es_status compare_ranges(run *r)
         for (int l = 0; l < r->it.config.n_layer; l++)
             r->values[l] =
                 (double)es_model_range(r->model, (es_range_kind)i, l);
-        status = compare(r, "out", names[i], (size_t)r->it.config.n_layer);
+        status =
+            compare_array(r, "out", names[i], (size_t)r->it.config.n_layer);
     }
     return status;
 }

@@ -41,7 +41,7 @@ static double score_halves(const es_cpu_head *head, int i, int j)
 
 /* Computes the score of query i and key j with a float32 product, as the
  * kernels do. */
-static double score(const es_cpu_head *head, int i, int j)
+static double compute_score(const es_cpu_head *head, int i, int j)
 {
     if (!head->q)
         return score_halves(head, i, j);
@@ -80,13 +80,13 @@ static row_sums sum_row(const es_cpu_head *head, int i)
     const int n_keys = count_keys(head, i);
     row_sums row = {.largest = -(double)INFINITY, .finite = true};
     for (int j = 0; j < n_keys; j++) {
-        double s = score(head, i, j);
+        double s = compute_score(head, i, j);
         row.finite = row.finite && isfinite(s);
         if (s > row.largest || isnan(s))
             row.largest = s;
     }
     for (int j = 0; j < n_keys; j++) {
-        double x = score(head, i, j) - row.largest, p = exp(x);
+        double x = compute_score(head, i, j) - row.largest, p = exp(x);
         row.apart += x;
         row.apart_squares += x * x;
         row.sum += p;
@@ -107,7 +107,7 @@ static void measure_softmax(double values[ES_N_ROW_STATISTICS],
     values[ES_ROW_NONFINITE] = 0;
     for (int j = 0; !row.finite && j < n_keys; j++)
         values[ES_ROW_NONFINITE] +=
-            !isfinite(exp(score(head, i, j) - row.largest) / row.sum);
+            !isfinite(exp(compute_score(head, i, j) - row.largest) / row.sum);
     if (!row.finite)
         return;
     values[ES_ROW_ENTROPY] = log_sum - row.moment / row.sum;
@@ -128,7 +128,7 @@ static double count_infinite(const es_cpu_head *head, int i)
 {
     int n = 0;
     for (int j = 0; j < count_keys(head, i); j++)
-        n += !(score(head, i, j) < (double)INFINITY);
+        n += !(compute_score(head, i, j) < (double)INFINITY);
     return n;
 }
 
@@ -294,7 +294,7 @@ static void run_heads(const job *j, es_share share,
     }
 }
 
-static void attend(const job *j, const es_cpu_head *heads, int n)
+static void attend_heads(const job *j, const es_cpu_head *heads, int n)
 {
     const es_cpu_kernels *kernels = j->backend->kernels;
     if (j->backend->bf16)
@@ -311,7 +311,7 @@ static void attend(const job *j, const es_cpu_head *heads, int n)
 
 static void attention_part(void *argument, es_share share)
 {
-    run_heads(argument, share, forward_head, attend);
+    run_heads(argument, share, forward_head, attend_heads);
 }
 
 void es_cpu_attention(es_backend *backend, es_mem *y, es_mem *saved,
@@ -439,7 +439,7 @@ static void fill_turns(float *turns, int n_ctx, int n_rotated,
 
 /* Rotates q or k of one head at one position. `turns` holds the cosines and
  * sines of the position's angles; with `back`, the angles are negated. */
-static void turn(float *x, const float *turns, int n_rotated, bool back)
+static void rotate_pairs(float *x, const float *turns, int n_rotated, bool back)
 {
     const int n_pairs = n_rotated / 2;
     const float *cosine = turns, *sine = turns + n_pairs;
@@ -474,7 +474,7 @@ static void rotate_part(void *argument, es_share share)
         float *qk = es_cpu_change(j->backend, share, 0, j->qkv, at, n);
         /* a row stores q of all heads, then k of all heads */
         for (int h = 0; h < 2 * a->n_head; h++)
-            turn(qk + (ptrdiff_t)h * width, turns, n_rotated, j->back);
+            rotate_pairs(qk + (ptrdiff_t)h * width, turns, n_rotated, j->back);
         if (j->back)
             es_cpu_close_gradient(j->backend, j->qkv, at, qk, n);
         else

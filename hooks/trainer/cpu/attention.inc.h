@@ -58,7 +58,7 @@ typedef struct raw_weight {
 } raw_weight;
 
 /* Returns x^n for even n. */
-static inline vec raise(vec x, int n)
+static inline vec raise_to_power(vec x, int n)
 {
     vec y = splat(1), square = x * x;
     for (int rest = n / 2; rest > 0; rest /= 2) {
@@ -72,7 +72,7 @@ static inline vec raise(vec x, int n)
 /* Returns u, ln u and du/ds of the scores. `anchor` is m for softmax (power 0)
  * and 1 / m otherwise. If a power underflows to u = 0, its logarithm is a
  * finite number, so that u ln u is 0. */
-static inline raw_weight weigh(vec score, vec anchor, int power)
+static inline raw_weight weigh_score(vec score, vec anchor, int power)
 {
     if (power == 0) {
         /* A score exceeds m only if it is masked or its row contains NaN. */
@@ -86,7 +86,7 @@ static inline raw_weight weigh(vec score, vec anchor, int power)
         return (raw_weight){u, vec_log(u), slope};
     }
     vec x = score * anchor;
-    vec slope = raise(x, power - 2) * x, u = slope * x;
+    vec slope = raise_to_power(x, power - 2) * x, u = slope * x;
     return (raw_weight){u, vec_log(u), slope};
 }
 
@@ -94,7 +94,7 @@ static inline raw_weight weigh(vec score, vec anchor, int power)
  * has two such states. */
 typedef struct row_state {
     vec largest;   /* largest score; for PowerSoftmax the largest |score| */
-    vec m, anchor; /* m, and the parameter `anchor` of weigh() */
+    vec m, anchor; /* m, and the parameter `anchor` of weigh_score() */
     vec length;    /* factor of epsilon: the number of visible keys, T, or 1 */
     vec rest;
     vec sum, divisor; /* sum of u; D */
@@ -123,8 +123,8 @@ static inline void anchor_rows(row_state *row, vec largest, vec size,
             : splat(1);
     if (head->epsilon > 0) {
         const vec c = head->plain ? splat(1) : size + splat(1e-6f);
-        row->rest =
-            splat(head->epsilon) * row->length * raise(c * row->anchor, power);
+        row->rest = splat(head->epsilon) * row->length *
+                    raise_to_power(c * row->anchor, power);
         row->rest = smaller(splat(LARGE_REST), row->rest);
     }
 }
@@ -256,7 +256,7 @@ static KNOWN void weigh_tile_keys(weight_sums *s, float *tile, vec anchor,
 {
     for (int j = first; j < end; j++) {
         float *at = tile + j * ROWS + half * LANES;
-        raw_weight w = weigh(load(at), anchor, power);
+        raw_weight w = weigh_score(load(at), anchor, power);
         vec before = s->sum;
         if (masked) {
             ivec seen = visible(j - n_full, half);
@@ -395,7 +395,7 @@ static void mean_gradient(float out[ROWS], const es_cpu_head *head,
 /* Values of a row that tile_gradient needs to compute the gradients of the
  * row's scores. */
 typedef struct row_gradient {
-    vec anchor;    /* value of the parameter `anchor` of weigh() */
+    vec anchor;    /* value of the parameter `anchor` of weigh_score() */
     vec inverse;   /* 1 / D */
     vec steepness; /* factor by which `slope` is multiplied for PowerSoftmax */
     vec mean_g;    /* subtracted from g */
@@ -418,7 +418,7 @@ static inline void tile_add_entropy(float *tile, float *dtile, float *logs,
     for (int j = 0; j < n_keys; j++) {
         float *s_at = tile + j * ROWS + half * LANES;
         float *g_at = dtile + j * ROWS + half * LANES;
-        raw_weight w = weigh(load(s_at), row->anchor, 0);
+        raw_weight w = weigh_score(load(s_at), row->anchor, 0);
         vec g = load(g_at) - row->weight * w.log;
         vec a = w.u * row->inverse, more = a * g;
         if (j >= n_full) {
@@ -444,8 +444,8 @@ static inline void open_power_entropy(const float *tile, row_gradient *row,
 {
     vec sum = splat(0), moment = splat(0);
     for (int j = 0; j < n_keys; j++) {
-        raw_weight w =
-            weigh(load(tile + j * ROWS + half * LANES), row->anchor, power);
+        raw_weight w = weigh_score(load(tile + j * ROWS + half * LANES),
+                                   row->anchor, power);
         vec u = w.u, more = u * w.log;
         if (j >= n_full) {
             ivec seen = visible(j - n_full, half);
@@ -478,7 +478,7 @@ static inline vec tile_gradient(float *tile, float *dtile, const float *logs,
         if (weighed && logs)
             w.log = load(logs + j * ROWS + half * LANES);
         if (!weighed) {
-            w = weigh(a, row->anchor, power);
+            w = weigh_score(a, row->anchor, power);
             a = w.u * row->inverse;
         }
         vec ds = (power ? row->inverse : a) * (load(g_at) - row->mean_g);
@@ -500,8 +500,8 @@ static inline vec tile_gradient(float *tile, float *dtile, const float *logs,
     return dot;
 }
 
-/* Converts m to the parameter `anchor` of weigh() for all kinds of weights
- * except softmax. */
+/* Converts m to the parameter `anchor` of weigh_score() for all kinds of
+ * weights except softmax. */
 static inline vec anchor_again(vec m, const es_cpu_head *head)
 {
     return head->plain ? splat(1) : splat(1) / larger(splat(TINY_SCORE), m);

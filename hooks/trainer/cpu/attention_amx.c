@@ -46,7 +46,7 @@ typedef struct area {
 
 static es_bfloat *carve_halves(float **from, int rows, int columns)
 {
-    return (es_bfloat *)(void *)carve(from, rows, columns / 2);
+    return (es_bfloat *)(void *)carve_matrix(from, rows, columns / 2);
 }
 
 static size_t area_size(int n_ctx, int width)
@@ -73,13 +73,13 @@ static area open_area(const es_cpu_head *head)
     m.weights = carve_halves(&from, m.n_keys, ROWS);
     m.a = carve_halves(&from, m.n_keys, ROWS);
     m.ds = carve_halves(&from, m.n_keys, ROWS);
-    m.xt = carve(&from, m.wide, ROWS);
-    m.dk = carve(&from, m.n_keys, m.wide);
-    m.dv = carve(&from, m.n_keys, m.wide);
-    m.w.tile = carve(&from, m.n_keys, ROWS);
-    m.w.dtile = carve(&from, m.n_keys, ROWS);
-    m.w.logs = carve(&from, m.n_keys, ROWS);
-    m.w.scale = carve(&from, 1, ROWS);
+    m.xt = carve_matrix(&from, m.wide, ROWS);
+    m.dk = carve_matrix(&from, m.n_keys, m.wide);
+    m.dv = carve_matrix(&from, m.n_keys, m.wide);
+    m.w.tile = carve_matrix(&from, m.n_keys, ROWS);
+    m.w.dtile = carve_matrix(&from, m.n_keys, ROWS);
+    m.w.logs = carve_matrix(&from, m.n_keys, ROWS);
+    m.w.scale = carve_matrix(&from, 1, ROWS);
     return m;
 }
 
@@ -253,7 +253,8 @@ static void write_rows(es_bfloat *out, const float *from, int n, int width,
 
 /* --- products ------------------------------------------------------------- */
 
-/* Computes SIDE or 2 SIDE rows (n_sides 1 or 2) of out = a b; see multiply. */
+/* Computes SIDE or 2 SIDE rows (n_sides 1 or 2) of out = a b; see
+ * multiply_rows. */
 static inline void multiply_sides(float *out, const es_bfloat *a, int stride,
                                   const es_bfloat *b, int depth, int n_sides)
 {
@@ -285,8 +286,8 @@ static inline void multiply_sides(float *out, const es_bfloat *a, int stride,
 /* Computes out (n,ROWS) = a b, with n rounded up to a multiple of SIDE. The
  * rows of a are `stride` numbers apart; b consists of `depth` pairs of
  * matrices, as pair_columns writes them. */
-static void multiply(float *out, const es_bfloat *a, int stride,
-                     const es_bfloat *b, int n, int depth)
+static void multiply_rows(float *out, const es_bfloat *a, int stride,
+                          const es_bfloat *b, int n, int depth)
 {
     for (int i = 0; i < n; i += 2 * SIDE)
         if (i + SIDE < n)
@@ -341,7 +342,7 @@ static void score_block(const es_cpu_head *head, area *m, int first, int n,
     copy_rows(m->rows, m, halves->q + (size_t)first * halves->stride, n, ROWS,
               head->width, halves->stride);
     pair_columns(m->q, m->rows, m->wide);
-    multiply(m->w.tile, m->k, m->wide, m->q, n_keys, m->wide / DEEP);
+    multiply_rows(m->w.tile, m->k, m->wide, m->q, n_keys, m->wide / DEEP);
     const vec scale[2] = {load(m->w.scale), load(m->w.scale + LANES)};
     float *at = m->w.tile;
     for (int j = 0; j < n_keys; j++, at += ROWS) {
@@ -385,8 +386,8 @@ static void attend_block(const es_cpu_head *head, area *m, int first, int n)
         measure_rows(head, m->w.tile + half * LANES, &row[half],
                      first + half * LANES, n_keys, first + n);
     pair_keys(m->weights, m->w.tile, n_keys);
-    multiply(m->xt, m->turned, m->n_keys, m->weights, head->width,
-             round_up(n_keys, DEEP) / DEEP);
+    multiply_rows(m->xt, m->turned, m->n_keys, m->weights, head->width,
+                  round_up(n_keys, DEEP) / DEEP);
     write_block_outputs(head, m, row, first, n);
 }
 
@@ -437,13 +438,13 @@ static void differentiate_block(const es_cpu_head *head, area *m, int first,
               ROWS, head->width, halves->y_stride);
     pair_columns(m->dy, m->rows2, m->wide);
     mean_products(mean_g, head, first, n);
-    multiply(m->w.dtile, m->v, m->wide, m->dy, n_keys, m->wide / DEEP);
+    multiply_rows(m->w.dtile, m->v, m->wide, m->dy, n_keys, m->wide / DEEP);
     const reach keys = {first, n_keys, n_keys};
     gradient_half(head, &m->w, mean_g, first, n, &keys, 0);
     gradient_half(head, &m->w, mean_g, first, n, &keys, 1);
     pair_keys(m->weights, m->w.dtile, n_keys);
-    multiply(m->xt, m->turned, m->n_keys, m->weights, head->width,
-             n_deep / DEEP);
+    multiply_rows(m->xt, m->turned, m->n_keys, m->weights, head->width,
+                  n_deep / DEEP);
     write_turned(halves->dq + (size_t)first * halves->stride, m->xt, NULL, n,
                  head->width, halves->stride);
     round_tile(m->a, m->w.tile, n_keys);

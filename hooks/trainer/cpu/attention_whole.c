@@ -41,7 +41,7 @@ size_t es_cpu_whole_scratch(int n_ctx, int width)
     return (size_t)n_ctx * (8 * (size_t)width + 5 + ES_N_ROW_STATISTICS);
 }
 
-static float *carve(float **from, size_t n)
+static float *carve_floats(float **from, size_t n)
 {
     float *start = *from;
     *from += n;
@@ -57,16 +57,16 @@ static void lay_out(copies *c, const job *j, es_share share, int number)
     float *from = es_cpu_scratch(j->backend, share);
     c->head = es_cpu_head_of_kind(a);
     c->head.scratch =
-        carve(&from, kernels->attention_scratch(a->n_ctx, (int)width));
+        carve_floats(&from, kernels->attention_scratch(a->n_ctx, (int)width));
     float **const matrices[] = {&c->q,  &c->k,  &c->v,  &c->y,
                                 &c->dy, &c->dq, &c->dk, &c->dv};
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++)
-        *matrices[i] = carve(&from, n_ctx * width);
+        *matrices[i] = carve_floats(&from, n_ctx * width);
     float **const vectors[] = {&c->place, &c->log_t, &c->dentropy, &c->dt};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++)
-        *vectors[i] = carve(&from, n_ctx);
-    c->token = (int *)(void *)carve(&from, n_ctx);
-    c->rows = carve(&from, n_ctx * ES_N_ROW_STATISTICS);
+        *vectors[i] = carve_floats(&from, n_ctx);
+    c->token = (int *)(void *)carve_floats(&from, n_ctx);
+    c->rows = carve_floats(&from, n_ctx * ES_N_ROW_STATISTICS);
     c->first = (size_t)(number / a->n_head) * n_ctx;
     c->column = (size_t)(number % a->n_head) * width;
     c->statistics = (size_t)number * n_ctx;

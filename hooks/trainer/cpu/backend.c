@@ -80,7 +80,7 @@ static es_status status_of(es_backend *backend)
 }
 
 /* Grows *array to at least n floats and discards its contents. */
-static es_status grow(float **array, size_t n)
+static es_status grow_floats(float **array, size_t n)
 {
     float *larger = es_cpu_reserve(n, sizeof *larger);
     if (!larger)
@@ -101,8 +101,8 @@ static es_status prepare_bf16(es_backend *backend, const es_extents *largest)
     backend->panel_size = (size + 15) / 16 * 16;
     if (!es_size_mul(&total, backend->panel_size, n * ES_CPU_N_PANELS))
         total = SIZE_MAX;
-    es_status status = grow(&backend->panels, total);
-    return status == ES_OK ? grow(&backend->sums, n * ES_PRODUCT_SCRATCH)
+    es_status status = grow_floats(&backend->panels, total);
+    return status == ES_OK ? grow_floats(&backend->sums, n * ES_PRODUCT_SCRATCH)
                            : status;
 }
 
@@ -129,11 +129,12 @@ static es_status prepare(es_backend *backend, const es_extents *largest)
     const int n_rotated =
         part > largest->head_width ? part : largest->head_width;
     es_status status;
-    if ((status = grow(&backend->scratch, total)) < 0 ||
-        (status = grow(&backend->row_sums, (size_t)largest->n_rows *
-                                               (size_t)largest->n_head)) < 0 ||
-        (status = grow(&backend->turns,
-                       (size_t)largest->n_ctx * (size_t)n_rotated)) < 0 ||
+    if ((status = grow_floats(&backend->scratch, total)) < 0 ||
+        (status = grow_floats(&backend->row_sums,
+                              (size_t)largest->n_rows *
+                                  (size_t)largest->n_head)) < 0 ||
+        (status = grow_floats(&backend->turns, (size_t)largest->n_ctx *
+                                                   (size_t)n_rotated)) < 0 ||
         (backend->bf16 && (status = prepare_bf16(backend, largest)) < 0))
         return status;
     backend->n_turns = largest->n_ctx;

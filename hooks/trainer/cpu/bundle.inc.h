@@ -39,15 +39,15 @@ typedef struct bundle {
                   * multiple of LANES */
 } bundle;
 
-static size_t padded(size_t n)
+static size_t pad_to_lanes(size_t n)
 {
     return (n + LANES - 1) / LANES * LANES;
 }
 
 static size_t bundle_scratch(int n_ctx, int width)
 {
-    const size_t n = padded((size_t)n_ctx);
-    return LANES * (7 * padded((size_t)n_ctx * (size_t)width) +
+    const size_t n = pad_to_lanes((size_t)n_ctx);
+    return LANES * (7 * pad_to_lanes((size_t)n_ctx * (size_t)width) +
                     (2 * 5 + 1 + ES_N_ROW_STATISTICS) * n);
 }
 
@@ -59,7 +59,7 @@ static size_t attention_scratch(int n_ctx, int width)
     return n;
 }
 
-static float *cut(float **from, size_t n)
+static float *carve_lanes(float **from, size_t n)
 {
     float *start = *from;
     *from += n * LANES;
@@ -69,22 +69,23 @@ static float *cut(float **from, size_t n)
 static bundle open_bundle(const es_cpu_head *heads, int n)
 {
     float *from = heads->scratch;
-    const size_t n_ctx = padded((size_t)heads->n_ctx);
+    const size_t n_ctx = pad_to_lanes((size_t)heads->n_ctx);
     bundle b = {.heads = heads,
                 .n = n,
                 .n_ctx = heads->n_ctx,
                 .width = heads->width,
                 .power = heads->power,
                 .half = heads->half,
-                .size = padded((size_t)heads->n_ctx * (size_t)heads->width)};
+                .size =
+                    pad_to_lanes((size_t)heads->n_ctx * (size_t)heads->width)};
     float **const wide[] = {&b.staged, &b.q, &b.k, &b.v, &b.dy, &b.dk, &b.dv};
     float **const pairs[] = {&b.saved, &b.weight, &b.log, &b.slope, &b.g};
     for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
-        *wide[i] = cut(&from, b.size);
+        *wide[i] = carve_lanes(&from, b.size);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        *pairs[i] = cut(&from, 2 * n_ctx);
-    b.scale = cut(&from, n_ctx);
-    b.rows = cut(&from, ES_N_ROW_STATISTICS * n_ctx);
+        *pairs[i] = carve_lanes(&from, 2 * n_ctx);
+    b.scale = carve_lanes(&from, n_ctx);
+    b.rows = carve_lanes(&from, ES_N_ROW_STATISTICS * n_ctx);
     return b;
 }
 
@@ -113,7 +114,7 @@ static lane_rows find_rows(const bundle *b, size_t member, size_t stride)
 
 /* Transposes n numbers of each head from staged (LANES,size) to out
  * (n,LANES). */
-static void spread(float *out, const float *staged, size_t n, size_t size)
+static void spread_heads(float *out, const float *staged, size_t n, size_t size)
 {
     for (size_t m = 0; m < n; m += LANES, out += LANES * LANES) {
         vec rows[LANES];
@@ -186,7 +187,7 @@ static inline void pack_width(const bundle *b, float *out,
         for (int t = 0; t < b->n_ctx; t++, to += width, row += from->stride)
             memcpy(to, row, width * sizeof *to);
     }
-    spread(out, b->staged, (size_t)b->n_ctx * width, b->size);
+    spread_heads(out, b->staged, (size_t)b->n_ctx * width, b->size);
 }
 
 static void pack_lanes(const bundle *b, float *out, lane_rows from)
@@ -200,7 +201,8 @@ static void pack_lanes(const bundle *b, float *out, lane_rows from)
 }
 
 /* Transposes back. */
-static void collect(float *staged, const float *from, size_t n, size_t size)
+static void collect_heads(float *staged, const float *from, size_t n,
+                          size_t size)
 {
     for (size_t m = 0; m < n; m += LANES, from += LANES * LANES) {
         vec rows[LANES];
@@ -215,7 +217,7 @@ static void collect(float *staged, const float *from, size_t n, size_t size)
 static inline void unpack_width(const bundle *b, const lane_rows *to,
                                 const float *from, size_t width)
 {
-    collect(b->staged, from, (size_t)b->n_ctx * width, b->size);
+    collect_heads(b->staged, from, (size_t)b->n_ctx * width, b->size);
     for (int i = 0; i < b->n; i++) {
         const float *row = b->staged + (size_t)i * b->size;
         float *out = to->row[i];
@@ -342,7 +344,7 @@ static inline void weigh_key(lane_query *query, row_state *row,
                              bool measure)
 {
     float *at = query->weight + (ptrdiff_t)j * LANES;
-    const raw_weight w = weigh(load(at), row->anchor, power);
+    const raw_weight w = weigh_score(load(at), row->anchor, power);
     row->sum += w.u;
     if (measure) {
         row->moment += w.u * w.log;
@@ -382,7 +384,7 @@ static void sum_lane_scores(const bundle *b, const lane_query *query,
 static inline float *lane_row(const bundle *b, es_row_statistic statistic,
                               int t)
 {
-    const size_t n = padded((size_t)b->n_ctx) * LANES;
+    const size_t n = pad_to_lanes((size_t)b->n_ctx) * LANES;
     return b->rows + (size_t)statistic * n + (size_t)t * LANES;
 }
 
@@ -444,8 +446,8 @@ static KNOWN void close_query(const bundle *b, lane_query *query,
 /* Processes queries t .. t + n - 1, n <= 2: first keys 0 .. t, which all these
  * queries see, then key t + 1, which only the second query sees. Callers pass
  * constants so that the compiler specialises the inlined code. */
-static KNOWN void attend(const bundle *b, int t, int n, int width, int power,
-                         bool measure)
+static KNOWN void attend_queries(const bundle *b, int t, int n, int width,
+                                 int power, bool measure)
 {
     lane_query query[2];
     row_state row[2];
@@ -481,9 +483,9 @@ static inline void attend_all(const bundle *b, int width, int power,
 {
     int t = 0;
     for (; t + TOGETHER(width) <= b->n_ctx; t += TOGETHER(width))
-        attend(b, t, TOGETHER(width), width, power, measure);
+        attend_queries(b, t, TOGETHER(width), width, power, measure);
     if (t < b->n_ctx)
-        attend(b, t, 1, width, power, measure);
+        attend_queries(b, t, 1, width, power, measure);
 }
 
 static inline void attend_width(const bundle *b, int width)
@@ -524,7 +526,8 @@ static void collect_rows(const bundle *b)
     for (int s = 0; s < ES_N_ROW_STATISTICS; s++) {
         if (!b->heads->rows[s])
             continue;
-        collect(b->staged, lane_row(b, (es_row_statistic)s, 0), n, b->size);
+        collect_heads(b->staged, lane_row(b, (es_row_statistic)s, 0), n,
+                      b->size);
         for (int i = 0; i < b->n; i++)
             memcpy(b->heads[i].rows[s], b->staged + (size_t)i * b->size,
                    n * sizeof(float));
@@ -545,7 +548,7 @@ static void attention_bundle(const es_cpu_head *heads, int n)
     else
         attend_width(&b, WIDEST);
     unpack_lanes(&b, ROWS_OF(&b, y, heads->y_stride), b.q);
-    collect(b.staged, b.saved, 2 * n_ctx, b.size);
+    collect_heads(b.staged, b.saved, 2 * n_ctx, b.size);
     for (int i = 0; i < n; i++)
         memcpy(heads[i].saved, b.staged + (size_t)i * b.size,
                2 * n_ctx * sizeof(float));

@@ -13,7 +13,7 @@ static inline void weigh_key_again(const bundle *b, lane_query *query,
     /* -INFINITY instead of -1e30 would make the gradient of a weight of 0
      * NaN, because 0 times infinity is NaN. */
     const vec s = lane_score(b, query, key, -1e30f, width);
-    const raw_weight w = weigh(s, row->anchor, power);
+    const raw_weight w = weigh_score(s, row->anchor, power);
     const vec a = w.u * row->inverse;
     vec g = dot_lanes(query->dy, value, width);
     if (power) {
@@ -171,7 +171,7 @@ static void spread_numbers(const bundle *b, float *out, size_t member, size_t n)
     const lane_rows from = find_rows(b, member, 0);
     for (int i = 0; i < LANES; i++)
         memcpy(b->staged + (size_t)i * b->size, from.row[i], n * sizeof(float));
-    spread(out, b->staged, n, b->size);
+    spread_heads(out, b->staged, n, b->size);
 }
 
 static void attention_bundle_backward(const es_cpu_head *heads, int n)
@@ -198,7 +198,7 @@ static void attention_bundle_backward(const es_cpu_head *heads, int n)
     unpack_lanes(&b, ROWS_OF(&b, dv, heads->stride), b.dv);
     if (!heads->dt)
         return;
-    collect(b.staged, lane_row(&b, ES_ROW_LSE, 0), n_ctx, b.size);
+    collect_heads(b.staged, lane_row(&b, ES_ROW_LSE, 0), n_ctx, b.size);
     for (int i = 0; i < n; i++)
         memcpy(heads[i].dt, b.staged + (size_t)i * b.size,
                n_ctx * sizeof(float));

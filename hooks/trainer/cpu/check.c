@@ -52,7 +52,7 @@ typedef struct problem {
 } problem;
 
 /* Fills the test problem with fixed numbers, spread evenly over [-3, 3]. */
-static void draw(problem *p)
+static void fill_problem(problem *p)
 {
     for (int i = 0; i < N; i++)
         p->x[i] = (float)(i * 7919 % 6001) / 1000 - 3;
@@ -266,7 +266,7 @@ static void run_columns(results *r, const problem *p, const es_cpu_kernels *k)
                          WIDTH);
 }
 
-static results *run(problem *p, const es_cpu_kernels *k)
+static results *run_kernels(problem *p, const es_cpu_kernels *k)
 {
     results *r = calloc(1, sizeof *r);
     if (!r || k->attention_scratch(T, D) > SCRATCH ||
@@ -293,7 +293,7 @@ static results *run(problem *p, const es_cpu_kernels *k)
 
 /* Returns true if two sets of results are close. The sets contain only floats
  * and are compared as arrays of floats. */
-static bool close(const results *a, const results *b)
+static bool are_close(const results *a, const results *b)
 {
     const float *x = (const float *)a, *y = (const float *)b;
     for (size_t i = 0; i < sizeof *a / sizeof *x; i++)
@@ -307,11 +307,11 @@ bool es_cpu_kernels_agree(const es_cpu_kernels *kernels)
     problem *p = calloc(1, sizeof *p);
     results *want = NULL, *got = NULL;
     if (p) {
-        draw(p);
-        want = run(p, &es_cpu_kernels_plain);
-        got = run(p, kernels);
+        fill_problem(p);
+        want = run_kernels(p, &es_cpu_kernels_plain);
+        got = run_kernels(p, kernels);
     }
-    bool agree = want && got && close(got, want);
+    bool agree = want && got && are_close(got, want);
     free(p);
     free(want);
     free(got);
@@ -386,7 +386,7 @@ static bool are_near(const float *x, const float *y, int n)
     return true;
 }
 
-static bool agree(const half_results *halves, const results *floats)
+static bool halves_agree(const half_results *halves, const results *floats)
 {
     const float *rows = &halves->rows[0][0];
     const float *want = &floats->attention[1].rows[0][0];
@@ -411,10 +411,10 @@ static const es_cpu_tiles *find_tiles(void)
     half_results *halves = calloc(1, sizeof *halves);
     results *floats = calloc(1, sizeof *floats);
     if (p)
-        draw(p);
+        fill_problem(p);
     const bool good = p && halves && floats &&
                       run_tiles(halves, floats, p, tiles) &&
-                      agree(halves, floats);
+                      halves_agree(halves, floats);
     free(p);
     free(halves);
     free(floats);

@@ -388,7 +388,7 @@ static void multiply_gram(double *y, const double *gram, const double *x, int n)
     }
 }
 
-static double product(const double *x, const double *y, int n)
+static double dot_product(const double *x, const double *y, int n)
 {
     double sum = 0;
     for (int i = 0; i < n; i++)
@@ -420,8 +420,9 @@ static double largest_eigenvalue(const double *q, const double *k, int n,
         const double last = value;
         multiply_gram(u, k, x, n);
         multiply_gram(w, q, u, n);
-        const double length = product(x, u, n), size = sqrt(product(w, w, n));
-        value = product(u, w, n) / length;
+        const double length = dot_product(x, u, n),
+                     size = sqrt(dot_product(w, w, n));
+        value = dot_product(u, w, n) / length;
         if (!(size > 0) || !isfinite(value))
             return size > 0 ? (double)NAN : size;
         if (fabs(value - last) <= 1e-10 * value)

@@ -91,7 +91,7 @@ void es_cpu_engine_judge(char *note, size_t size, const es_cpu_library *library,
                        setting_for(library->variable, processor));
 }
 
-static es_vectors widest(es_vectors from)
+static es_vectors widest_supported(es_vectors from)
 {
     while (!es_vectors_supported(from))
         from--;
@@ -123,9 +123,9 @@ void es_cpu_engine_find(es_cpu_engine *out)
     if (choice != ES_PRODUCTS_ONEDNN)
         add_library(out, &es_products_openblas,
                     (es_cpu_library){.name = "OpenBLAS", .variable = OPENBLAS},
-                    widest(ES_VECTORS_AVX512));
+                    widest_supported(ES_VECTORS_AVX512));
     if (choice != ES_PRODUCTS_OPENBLAS)
         add_library(out, &es_products_onednn,
                     (es_cpu_library){.name = "oneDNN", .variable = ONEDNN},
-                    widest(ES_VECTORS_AMX));
+                    widest_supported(ES_VECTORS_AMX));
 }

@@ -106,8 +106,8 @@ static inline vec sigmoid(vec *rest, vec x)
 
 /* Returns act(x), and the derivative act'(x) in *slope_of. Callers pass a
  * constant `kind` so that the compiler specialises the code. */
-static inline vec activate(vec *slope_of, vec x, es_activation kind,
-                           float slope)
+static inline vec activate_lanes(vec *slope_of, vec x, es_activation kind,
+                                 float slope)
 {
     const vec zero = splat(0), one = splat(1);
     if (kind == ES_ACT_GELU) {
@@ -149,12 +149,12 @@ static inline void act_kind(float *post, const float *x, size_t n,
     size_t i = 0;
     vec unused;
     for (; i + LANES <= n; i += LANES)
-        store(post + i, activate(&unused, load(x + i), kind, slope));
+        store(post + i, activate_lanes(&unused, load(x + i), kind, slope));
     if (i < n)
-        store_part(
-            post + i,
-            activate(&unused, load_part(x + i, (int)(n - i), 0), kind, slope),
-            (int)(n - i));
+        store_part(post + i,
+                   activate_lanes(&unused, load_part(x + i, (int)(n - i), 0),
+                                  kind, slope),
+                   (int)(n - i));
 }
 
 static void act(float *post, const float *x, size_t n, es_activation kind,
@@ -178,7 +178,7 @@ static inline double act_backward_some(float *d, float *post, const float *x,
 {
     vec derivative, value = load_part(x, n, 0);
     vec gradient = load_part(d, n, 0);
-    store_part(post, activate(&derivative, value, kind, slope), n);
+    store_part(post, activate_lanes(&derivative, value, kind, slope), n);
     store_part(d, gradient * derivative, n);
     return kind != ES_ACT_LEAKY
                ? 0

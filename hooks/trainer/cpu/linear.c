@@ -77,7 +77,7 @@ static const void *read_weight(const job *j)
 /* --- forward -------------------------------------------------------------- */
 
 /* Computes y (n,out) = residual + x W + b for the rows of a slab. */
-static void multiply(es_mem *y, const job *j, es_share share, es_slab slab)
+static void multiply_slab(es_mem *y, const job *j, es_share share, es_slab slab)
 {
     const es_linear *linear = j->linear;
     const size_t first = (size_t)slab.first;
@@ -107,7 +107,7 @@ static void linear_part(void *argument, es_share share)
     const job *j = argument;
     es_slab slab = es_cpu_slab(share, j->n_rows, ROW_UNIT);
     if (slab.n > 0)
-        multiply(j->y, j, share, slab);
+        multiply_slab(j->y, j, share, slab);
 }
 
 void es_cpu_linear(es_backend *backend, es_mem *y, const es_mem *residual,
@@ -133,7 +133,7 @@ static void linear_act_part(void *argument, es_share share)
     es_cpu_start_peak(backend, share);
     if (slab.n == 0)
         return;
-    multiply(j->pre, j, share, slab);
+    multiply_slab(j->pre, j, share, slab);
     for (size_t at = first, n; at < end; at += n) {
         n = end - at < ES_CPU_CHUNK ? end - at : ES_CPU_CHUNK;
         float *post = es_cpu_place(backend, share, 0, j->post, at);

@@ -45,8 +45,8 @@ struct es_cpu_copies {
 
 /* Returns the entry of the array to which the address `weights` belongs, or
  * NULL. */
-static const es_cpu_copies *find(const es_backend *backend,
-                                 const es_mem *weights)
+static const es_cpu_copies *find_copy(const es_backend *backend,
+                                      const es_mem *weights)
 {
     const es_cpu_copies *c = backend->copies;
     while (c && !(es_cpu_read(weights) >= es_cpu_read(c->weights) &&
@@ -58,7 +58,7 @@ static const es_cpu_copies *find(const es_backend *backend,
 const es_bfloat *es_cpu_copy_of(const es_backend *backend,
                                 const es_mem *weights)
 {
-    const es_cpu_copies *c = find(backend, weights);
+    const es_cpu_copies *c = find_copy(backend, weights);
     return c ? c->copy + (es_cpu_read(weights) - es_cpu_read(c->weights))
              : NULL;
 }

@@ -39,7 +39,7 @@ static es_slab share_rows(const job *j, es_share share)
 
 /* Returns the memory for the results of one thread, 2 n doubles in the thread's
  * scratch memory, which the calling thread then combines. */
-static double *results(const es_backend *backend, int thread)
+static double *results_of(const es_backend *backend, int thread)
 {
     const es_share share = {thread, backend->n_threads};
     return (double *)(void *)es_cpu_scratch(backend, share);
@@ -49,7 +49,7 @@ static double sum_results(const es_backend *backend, int at)
 {
     double sum = 0;
     for (int thread = 0; thread < backend->n_threads; thread++)
-        sum += results(backend, thread)[at];
+        sum += results_of(backend, thread)[at];
     return sum;
 }
 
@@ -58,7 +58,7 @@ static double sum_results(const es_backend *backend, int at)
 static void place_factors(job *j)
 {
     const size_t n = (size_t)j->columns->n;
-    j->of_m = (float *)(void *)(results(j->backend, 0) + 2 * n);
+    j->of_m = (float *)(void *)(results_of(j->backend, 0) + 2 * n);
     j->of_dw = j->of_m + n;
 }
 
@@ -87,7 +87,7 @@ static void sum_columns_part(void *argument, es_share share)
     const es_slab slab = share_rows(j, share);
     const size_t stride = (size_t)columns->stride;
     const int end = slab.first + slab.n;
-    double *squares = results(j->backend, share.thread);
+    double *squares = results_of(j->backend, share.thread);
     double *along = squares + columns->n;
     memset(squares, 0, 2 * (size_t)columns->n * sizeof *squares);
     for (int first = slab.first; first < end; first += CHUNK) {
@@ -158,7 +158,7 @@ static void iterate_part(void *argument, es_share share)
     const job *j = argument;
     const es_columns *columns = j->columns;
     const es_slab slab = share_rows(j, share);
-    double *to = results(j->backend, share.thread);
+    double *to = results_of(j->backend, share.thread);
     memset(to, 0, ((size_t)columns->n + 1) * sizeof *to);
     to[0] = j->backend->kernels->multiply_twice(
         j->v + slab.first, to + 1, j->m + row_at(columns, slab.first), j->u,
@@ -167,7 +167,7 @@ static void iterate_part(void *argument, es_share share)
 
 /* Makes one step of the power iteration for the largest singular value of m:
  * updates v and u. Returns sigma = v^T m u, which is the length of m^T v. */
-static double iterate(job *j)
+static double iterate_power(job *j)
 {
     const es_columns *columns = j->columns;
     es_team_run(j->backend->team, iterate_part, j);
@@ -175,13 +175,13 @@ static double iterate(job *j)
     double squares = 0;
     for (int k = 0; k < columns->n; k++) {
         const double u = sum_results(j->backend, k + 1) / length;
-        results(j->backend, 0)[k + 1] = u;
+        results_of(j->backend, 0)[k + 1] = u;
         squares += u * u;
     }
     for (int i = 0; i < columns->n_in; i++)
         j->v[i] = (float)((double)j->v[i] / length);
     for (int k = 0; k < columns->n; k++)
-        j->u[k] = (float)(results(j->backend, 0)[k + 1] / sqrt(squares));
+        j->u[k] = (float)(results_of(j->backend, 0)[k + 1] / sqrt(squares));
     return sqrt(squares);
 }
 
@@ -200,7 +200,7 @@ static void product_part(void *argument, es_share share)
             (size_t)columns->n);
         sum += j->m ? (double)j->v[i] * row : row;
     }
-    results(j->backend, share.thread)[0] = sum;
+    results_of(j->backend, share.thread)[0] = sum;
 }
 
 void es_cpu_spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
@@ -219,7 +219,7 @@ void es_cpu_spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
         value = sum_results(backend, 0);
     }
     for (int i = 0; i < n_iterations; i++)
-        value = iterate(&j);
+        value = iterate_power(&j);
     es_cpu_floats(sigma)[0] = (float)value;
     place_factors(&j);
     for (int k = 0; k < columns->n; k++)

@@ -13,8 +13,8 @@ typedef struct job {
 } job;
 
 /* Copies patch `index` of an image (C,S,S) to out (C,P,P). */
-static void cut(float *out, const es_image *image, const int32_t *pixels,
-                int index)
+static void cut_patch(float *out, const es_image *image, const int32_t *pixels,
+                      int index)
 {
     const int side = image->size / image->patch, p = image->patch;
     const int top = index / side * p, left = index % side * p;
@@ -42,8 +42,9 @@ static void cut_part(void *argument, es_share share)
             for (size_t i = 0; i < width; i++)
                 out[i] = 0;
         else
-            cut(out, image, j->pixels + (ptrdiff_t)(row / j->n_ctx) * n_pixels,
-                row % j->n_ctx - 1);
+            cut_patch(out, image,
+                      j->pixels + (ptrdiff_t)(row / j->n_ctx) * n_pixels,
+                      row % j->n_ctx - 1);
         es_cpu_close(j->backend, j->x, at, out, width);
     }
 }

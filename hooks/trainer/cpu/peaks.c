@@ -30,7 +30,7 @@ static float sign_of(float x)
 
 /* Records that x, at position `index` of the operand, has the largest absolute
  * value of the operand in this pass. */
-static void keep(es_peak *peak, float x, uint64_t index)
+static void record_peak(es_peak *peak, float x, uint64_t index)
 {
     peak->size = fabsf(x);
     peak->sign = sign_of(x);
@@ -72,7 +72,7 @@ static void keep_first(const es_backend *backend, es_mem *peak, const es_mem *x,
     size_t i = 0;
     while (i + 1 < piece->n && size_bits(from[i]) != piece->size)
         i++;
-    keep(peak_at(peak), from[i], piece->first + i);
+    record_peak(peak_at(peak), from[i], piece->first + i);
 }
 
 void es_cpu_keep_peak(es_backend *backend, es_mem *peak, const es_mem *x)
@@ -147,8 +147,8 @@ static place place_of(const es_attention *a, uint64_t index)
                    .scale = 1 / sqrtf((float)width)};
 }
 
-static float score(const es_backend *backend, const es_mem *qkv,
-                   const es_attention *attention, uint64_t index)
+static float score_at(const es_backend *backend, const es_mem *qkv,
+                      const es_attention *attention, uint64_t index)
 {
     const es_share share = {0, 1};
     const place at = place_of(attention, index);
@@ -209,14 +209,14 @@ void es_cpu_find_score_peak(es_backend *backend, es_mem *peak,
         const uint64_t at = (uint64_t)row * n_ctx + key;
         if (!is_token(sight, first + key))
             continue;
-        const float s = score(backend, qkv, attention, at);
+        const float s = score_at(backend, qkv, attention, at);
         if (is_first || size_bits(s) > size_bits(value)) {
             value = s;
             best = at;
         }
         is_first = false;
     }
-    keep(peak_at(peak), value, best);
+    record_peak(peak_at(peak), value, best);
 }
 
 void es_cpu_pull_score_peak(es_backend *backend, es_mem *dqkv,

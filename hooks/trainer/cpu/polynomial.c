@@ -41,8 +41,8 @@ size_t es_cpu_polynomial_scratch(int n_ctx)
     return sizeof(es_findings) / sizeof(float) + 6 * (size_t)n_ctx + 2;
 }
 
-static void run(es_backend *backend, es_mem *found,
-                void (*part)(void *, es_share), job *j)
+static void run_parts(es_backend *backend, es_mem *found,
+                      void (*part)(void *, es_share), job *j)
 {
     es_findings *to = (es_findings *)(void *)found;
     for (int t = 0; t < backend->n_threads; t++)
@@ -124,7 +124,7 @@ static void norm(es_backend *backend, es_mem *y, es_mem *found, const es_mem *x,
              .width = width,
              .epsilon = epsilon,
              .root = how};
-    run(backend, found, norm_part, &j);
+    run_parts(backend, found, norm_part, &j);
 }
 
 /* --- activations ---------------------------------------------------------- */
@@ -159,7 +159,7 @@ static void activate(es_backend *backend, es_mem *post, es_mem *found,
              .x = es_cpu_read(pre),
              .n = n,
              .gate = how};
-    run(backend, found, activate_part, &j);
+    run_parts(backend, found, activate_part, &j);
 }
 
 /* --- PowerSoftmax --------------------------------------------------------- */
@@ -175,7 +175,7 @@ typedef struct row {
 
 /* Returns a pointer to the token's q in qkv. The token's k follows at offset d,
  * and its v at offset 2 d. */
-static const float *place(const job *j, const row *r, int token)
+static const float *query_of(const job *j, const row *r, int token)
 {
     const es_attention *a = j->attention;
     const size_t d = (size_t)a->d_model;
@@ -188,9 +188,9 @@ static void score_row(const job *j, const row *r)
 {
     const int d = j->attention->d_model, width = d / j->attention->n_head;
     const float scale = 1 / sqrtf((float)width);
-    const float *q = place(j, r, r->n - 1);
+    const float *q = query_of(j, r, r->n - 1);
     for (int key = 0; key < r->n; key++) {
-        const float *k = place(j, r, key) + d;
+        const float *k = query_of(j, r, key) + d;
         float sum = 0;
         for (int c = 0; c < width; c++)
             sum += q[c] * k[c];
@@ -264,7 +264,7 @@ static void multiply_values(const job *j, const row *r)
     float *y = j->y + token * d + (size_t)(r->head % a->n_head) * width;
     memset(y, 0, width * sizeof *y);
     for (int key = 0; key < r->n; key++) {
-        const float *v = place(j, r, key) + 2 * d;
+        const float *v = query_of(j, r, key) + 2 * d;
         for (size_t c = 0; c < width; c++)
             y[c] += r->weights[key] * v[c];
     }
@@ -323,7 +323,7 @@ static void attention_of(es_backend *backend, es_mem *y, es_mem *saved,
              .saved = es_cpu_floats(saved),
              .form = form,
              .division = how};
-    run(backend, found, attention_part, &j);
+    run_parts(backend, found, attention_part, &j);
 }
 
 const es_polynomial_ops es_cpu_polynomial = {

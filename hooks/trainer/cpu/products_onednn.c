@@ -66,7 +66,7 @@ static struct {
 
 /* --- opening -------------------------------------------------------------- */
 
-static bool find(void *library, const char *name, void *function)
+static bool find_symbol(void *library, const char *name, void *function)
 {
     void *symbol = dlsym(library, name);
     memcpy(function, &symbol, sizeof symbol);
@@ -75,18 +75,18 @@ static bool find(void *library, const char *name, void *function)
 
 static bool find_all(void *library)
 {
-#define FIND(name) &&find(library, "dnnl_" #name, &onednn.name)
+#define FIND(name) &&find_symbol(library, "dnnl_" #name, &onednn.name)
     /* oneDNN itself loads the OpenMP library, which defines
      * omp_set_num_threads. */
     return true FUNCTIONS(FIND) &&
-           find(library, "omp_set_num_threads", &onednn.set_n_threads);
+           find_symbol(library, "omp_set_num_threads", &onednn.set_n_threads);
 }
 
 #define REMEDY "use --products openblas"
 
 /* Returns ES_OK if the program can use the loaded library, otherwise an error
  * that states why not. */
-static es_status check(void *library, const char *path)
+static es_status check_library(void *library, const char *path)
 {
     if (!find_all(library))
         return es_fail(ES_EIO, "%s: not oneDNN 2 with OpenMP: " REMEDY, path);
@@ -104,7 +104,7 @@ static es_status check(void *library, const char *path)
 
 /* Loads the library. The library is never unloaded, not even if the program
  * cannot use it, because threads that the library has started need its code. */
-static es_status load(void)
+static es_status load_library(void)
 {
     const char *given = getenv(ENVIRONMENT);
     const char *path = given && *given ? given : SONAME;
@@ -116,7 +116,7 @@ static es_status load(void)
                        is_named ? "" : path, is_named ? "" : ": ",
                        why ? why : "cannot be loaded");
     }
-    return check(library, path);
+    return check_library(library, path);
 }
 
 /* --- a thread's primitives ------------------------------------------------ */
@@ -156,7 +156,7 @@ static char trouble[ES_MESSAGE_MAX]; /* why the library could not be opened */
 static atomic_bool is_exhausted;     /* true if a product has run out of
                                       * memory */
 
-static void forget(prepared *slot)
+static void clear_slot(prepared *slot)
 {
     dnnl_memory_t const memories[] = {
         slot->a, slot->b, slot->c, slot->bias, slot->residual, slot->scratch};
@@ -170,7 +170,7 @@ static void free_own(void *pointer)
 {
     own *mine = pointer;
     for (size_t i = 0; i < N_SETS * N_WAYS; i++)
-        forget(&mine->sets[i / N_WAYS][i % N_WAYS]);
+        clear_slot(&mine->sets[i / N_WAYS][i % N_WAYS]);
     onednn.stream_destroy(mine->stream);
     free(mine->scratch);
     free(mine->turned);
@@ -179,7 +179,7 @@ static void free_own(void *pointer)
 
 static void open_once(void)
 {
-    opened = load();
+    opened = load_library();
     if (opened == ES_OK && pthread_key_create(&key_of_own, free_own) != 0)
         opened = es_fail(ES_ENOMEM,
                          "no thread-specific key left for oneDNN: " REMEDY);
@@ -300,7 +300,7 @@ static dnnl_status_t make_memory(dnnl_memory_t *out,
 
 /* Enlarges *memory to at least `size` bytes. If it must be enlarged, its
  * contents are lost. */
-static bool grow(void *memory, size_t *has, size_t size)
+static bool grow_memory(void *memory, size_t *has, size_t size)
 {
     void **pointer = memory;
     if (size <= *has)
@@ -321,8 +321,8 @@ static dnnl_status_t reserve_scratch(own *mine, prepared *slot,
 {
     const dnnl_memory_desc_t *needs = onednn.primitive_desc_query_md(
         description, dnnl_query_scratchpad_md, 0);
-    if (!grow(&mine->scratch, &mine->scratch_size,
-              onednn.memory_desc_get_size(needs)))
+    if (!grow_memory(&mine->scratch, &mine->scratch_size,
+                     onednn.memory_desc_get_size(needs)))
         return dnnl_out_of_memory;
     return make_memory(&slot->scratch, needs);
 }
@@ -340,8 +340,9 @@ static dnnl_status_t make_memories(prepared *slot, const operands *memory)
 
 /* Prepares a primitive for the product. Leaves the slot without a primitive if
  * oneDNN does not implement the product. */
-static dnnl_status_t prepare(own *mine, prepared *slot, const es_product *p,
-                             bool has_bias, int residual)
+static dnnl_status_t prepare_primitive(own *mine, prepared *slot,
+                                       const es_product *p, bool has_bias,
+                                       int residual)
 {
     operands memory;
     dnnl_primitive_desc_t description = NULL;
@@ -383,7 +384,7 @@ static prepared *find_slot(own *mine, const int key[N_KEY])
         if (set[i].used < oldest->used)
             oldest = &set[i];
     }
-    forget(oldest);
+    clear_slot(oldest);
     return oldest;
 }
 
@@ -411,8 +412,9 @@ static prepared *find_prepared(own *mine, const es_product_call *call)
     slot->used = ++mine->n_calls;
     if (slot->is_known)
         return slot;
-    if (prepare(mine, slot, p, call->bias != NULL, residual) != dnnl_success) {
-        forget(slot);
+    if (prepare_primitive(mine, slot, p, call->bias != NULL, residual) !=
+        dnnl_success) {
+        clear_slot(slot);
         return NULL;
     }
     memcpy(slot->key, key, sizeof slot->key);
@@ -420,8 +422,8 @@ static prepared *find_prepared(own *mine, const es_product_call *call)
     return slot;
 }
 
-static bool execute(const own *mine, const prepared *slot,
-                    const es_product_call *call)
+static bool execute_primitive(const own *mine, const prepared *slot,
+                              const es_product_call *call)
 {
     const struct {
         int argument;
@@ -454,7 +456,7 @@ static bool execute(const own *mine, const prepared *slot,
 static void multiply_given(own *mine, const es_product_call *call)
 {
     prepared *slot = mine ? find_prepared(mine, call) : NULL;
-    if (slot && slot->primitive && execute(mine, slot, call))
+    if (slot && slot->primitive && execute_primitive(mine, slot, call))
         return;
     if (!slot || slot->primitive)
         is_exhausted = true;
@@ -481,7 +483,8 @@ static void multiply_turned(own *mine, es_product_call call)
     const size_t panel = most < 1 ? 1 : most < m ? most : m;
     const size_t row = (size_t)p->c_stride * es_number_size(p->out);
     const es_bfloat *a = call.a;
-    if (!grow(&mine->turned, &mine->turned_size, panel * k * sizeof *a)) {
+    if (!grow_memory(&mine->turned, &mine->turned_size,
+                     panel * k * sizeof *a)) {
         is_exhausted = true;
         es_products_openblas.multiply(&call);
         return;

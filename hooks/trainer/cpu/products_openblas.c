@@ -25,7 +25,7 @@ static void multiply_f32(const es_product *p, float *c, const float *a,
 /* Sets C to the residual plus the bias, to which OpenBLAS then adds the
  * product. This costs no additional time, because OpenBLAS would otherwise have
  * to set C to 0. */
-static void start(const es_product_call *call)
+static void start_sums(const es_product_call *call)
 {
     const es_product *p = &call->shape;
     const float *residual = call->residual;
@@ -61,8 +61,8 @@ static void round_row(es_bfloat *out, const float *x, size_t n)
 
 /* Converts n_rows rows of n_columns numbers of a bf16 matrix, whose rows are
  * `stride` apart, to a float32 panel (n_rows,n_columns). */
-static void widen(float *panel, const es_bfloat *x, int stride, int n_rows,
-                  int n_columns)
+static void widen_rows(float *panel, const es_bfloat *x, int stride, int n_rows,
+                       int n_columns)
 {
     for (size_t i = 0; i < (size_t)n_rows; i++)
         widen_row(panel + i * (size_t)n_columns, x + i * (size_t)stride,
@@ -75,7 +75,7 @@ typedef struct tile {
     float *sums; /* (m,n) */
 } tile;
 
-static size_t place(int i, int j, int stride)
+static size_t offset_of(int i, int j, int stride)
 {
     return (size_t)i * (size_t)stride + (size_t)j;
 }
@@ -87,7 +87,7 @@ static void start_tile(const tile *t, const es_product_call *call)
     const es_product *p = &call->shape;
     for (int i = 0; i < t->m; i++) {
         float *row = t->sums + (size_t)i * (size_t)t->n;
-        const size_t first = place(t->i + i, t->j, p->c_stride);
+        const size_t first = offset_of(t->i + i, t->j, p->c_stride);
         const float *floats = call->residual;
         const es_bfloat *halves = call->residual;
         for (int j = 0; j < t->n; j++) {
@@ -115,17 +115,21 @@ static void add_products(const tile *t, const es_product_call *call)
         part.a_stride = p->a_transposed ? t->m : part.k;
         part.b_stride = p->b_transposed ? part.k : t->n;
         if (p->a_transposed)
-            widen(a, (const es_bfloat *)call->a + place(l, t->i, p->a_stride),
-                  p->a_stride, part.k, t->m);
+            widen_rows(
+                a, (const es_bfloat *)call->a + offset_of(l, t->i, p->a_stride),
+                p->a_stride, part.k, t->m);
         else
-            widen(a, (const es_bfloat *)call->a + place(t->i, l, p->a_stride),
-                  p->a_stride, t->m, part.k);
+            widen_rows(
+                a, (const es_bfloat *)call->a + offset_of(t->i, l, p->a_stride),
+                p->a_stride, t->m, part.k);
         if (p->b_transposed)
-            widen(b, (const es_bfloat *)call->b + place(t->j, l, p->b_stride),
-                  p->b_stride, t->n, part.k);
+            widen_rows(
+                b, (const es_bfloat *)call->b + offset_of(t->j, l, p->b_stride),
+                p->b_stride, t->n, part.k);
         else
-            widen(b, (const es_bfloat *)call->b + place(l, t->j, p->b_stride),
-                  p->b_stride, part.k, t->n);
+            widen_rows(
+                b, (const es_bfloat *)call->b + offset_of(l, t->j, p->b_stride),
+                p->b_stride, part.k, t->n);
         multiply_f32(&part, t->sums, a, b, 1);
     }
 }
@@ -135,7 +139,7 @@ static void write_tile(const tile *t, const es_product_call *call)
     const es_product *p = &call->shape;
     for (int i = 0; i < t->m; i++) {
         const float *row = t->sums + (size_t)i * (size_t)t->n;
-        const size_t first = place(t->i + i, t->j, p->c_stride);
+        const size_t first = offset_of(t->i + i, t->j, p->c_stride);
         if (p->out == ES_NUMBER_F32)
             memcpy((float *)call->c + first, row, (size_t)t->n * sizeof *row);
         else
@@ -165,7 +169,7 @@ static void multiply(const es_product_call *call)
         return;
     }
     if (is_added)
-        start(call);
+        start_sums(call);
     multiply_f32(&call->shape, call->c, call->a, call->b, is_added ? 1 : 0);
 }
 

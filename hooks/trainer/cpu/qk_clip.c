@@ -10,7 +10,7 @@
  * sequence. saved (T,2) contains each row's maximum m and divisor D (see
  * attention.inc.h). If D is not finite, m counts as NaN, because a score of the
  * row is not finite. */
-static float grow(float largest, const float *saved, int n_ctx)
+static float update_largest(float largest, const float *saved, int n_ctx)
 {
     for (int i = 0; i < n_ctx; i++) {
         const float m = isfinite(saved[2 * i + 1]) ? saved[2 * i] : NAN;
@@ -30,7 +30,7 @@ void es_cpu_largest_logits(es_backend *backend, es_mem *out,
     for (int b = 0; b < attention->n_batch; b++)
         for (int h = 0; h < attention->n_head; h++, from += each) {
             float *to = es_cpu_floats(out) + h;
-            *to = grow(*to, from, attention->n_ctx);
+            *to = update_largest(*to, from, attention->n_ctx);
         }
 }
 

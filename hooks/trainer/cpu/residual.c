@@ -179,7 +179,8 @@ typedef struct entropy_aim {
 
 /* Returns the penalty of an entropy e, and writes the derivative of the penalty
  * to *slope. */
-static inline double penalise(double *slope, double e, const entropy_aim *aim)
+static inline double penalise_entropy(double *slope, double e,
+                                      const entropy_aim *aim)
 {
     double deviation = e - aim->entropy;
     /* deviations within the tolerance are not penalised, and neither is NaN */
@@ -208,7 +209,7 @@ static double penalise_rows(double *sum_slopes, const head_rows *rows,
         for (int i = 0; i < penalty->n_ctx; i++) {
             size_t at = (size_t)b * rows->stride + (size_t)i;
             double slope;
-            sum += penalise(&slope, (double)rows->entropy[at], aim);
+            sum += penalise_entropy(&slope, (double)rows->entropy[at], aim);
             *sum_slopes += slope;
             if (rows->dentropy)
                 rows->dentropy[at] = (float)(rows->factor * slope);
@@ -229,7 +230,7 @@ static double penalise_mean(double *sum_slopes, const head_rows *rows,
             mean += isfinite(e) ? e : 0;
             n += isfinite(e) ? 1 : 0;
         }
-    double result = penalise(sum_slopes, mean / n, aim);
+    double result = penalise_entropy(sum_slopes, mean / n, aim);
     for (int b = 0; rows->dentropy && b < penalty->n_batch; b++)
         for (int i = 0; i < penalty->n_ctx; i++) {
             size_t at = (size_t)b * rows->stride + (size_t)i;

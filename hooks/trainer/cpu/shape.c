@@ -15,7 +15,7 @@ typedef struct job {
 
 /* Returns the offset of head h of a token in a matrix whose rows have d_model
  * numbers. value_place returns the offset of the head's v in qkv. */
-static size_t place(const job *j, int token, int h)
+static size_t head_place(const job *j, int token, int h)
 {
     const es_attention *a = j->attention;
     return (size_t)token * (size_t)a->d_model +
@@ -24,7 +24,7 @@ static size_t place(const job *j, int token, int h)
 
 static size_t value_place(const job *j, int token, int h)
 {
-    return place(j, token, h) +
+    return head_place(j, token, h) +
            (size_t)(2 * token + 2) * (size_t)j->attention->d_model;
 }
 
@@ -38,7 +38,7 @@ static void shape_head(const job *j, es_share share, int sequence, int h)
         sum[c] = 0;
     for (int i = 0; i < a->n_ctx; i++) {
         const int token = sequence * a->n_ctx + i;
-        const size_t at = place(j, token, h);
+        const size_t at = head_place(j, token, h);
         const float each = g[2 * a->n_head] / (float)(i + 1);
         const float *v = es_cpu_open(j->backend, share, 0, j->qkv,
                                      value_place(j, token, h), width);
@@ -64,7 +64,7 @@ static void add_gains(double *out, const job *j, es_share share, int sequence,
         sum[c] = 0;
     for (int i = 0; i < a->n_ctx; i++) {
         const int token = sequence * a->n_ctx + i;
-        const size_t at = place(j, token, h);
+        const size_t at = head_place(j, token, h);
         const float *v = es_cpu_open(j->backend, share, 0, j->qkv,
                                      value_place(j, token, h), width);
         const float *x = es_cpu_open(j->backend, share, 1, j->heads, at, width);
@@ -89,7 +89,7 @@ static void shape_head_back(const job *j, es_share share, int sequence, int h)
     for (size_t c = 0; c < width; c++)
         later[c] = 0;
     for (int i = a->n_ctx - 1; i >= 0; i--) {
-        const size_t at = place(j, sequence * a->n_ctx + i, h);
+        const size_t at = head_place(j, sequence * a->n_ctx + i, h);
         float *d = es_cpu_change(j->backend, share, 0, j->y, at, width);
         float *dheads = es_cpu_place(j->backend, share, 1, j->dheads, at);
         for (size_t c = 0; c < width; c++) {

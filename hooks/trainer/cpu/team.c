@@ -80,7 +80,7 @@ static uint32_t wait_while(const es_team *team, signal_word *word,
 /* Wakes the threads that sleep on `word`, after its value has changed. A thread
  * that is about to sleep has either been counted in n_asleep, or will see the
  * changed value and not sleep. */
-static void wake(signal_word *word)
+static void wake_threads(signal_word *word)
 {
     if (atomic_load(&word->n_asleep) > 0)
         syscall(SYS_futex, &word->value, FUTEX_WAKE_PRIVATE, INT_MAX);
@@ -88,7 +88,7 @@ static void wake(signal_word *word)
 
 /* --- the team ------------------------------------------------------------- */
 
-static void *work(void *argument)
+static void *run_worker(void *argument)
 {
     const worker *self = argument;
     es_team *team = self->team;
@@ -99,7 +99,7 @@ static void *work(void *argument)
             return NULL;
         team->task(team->argument, (es_share){self->number, team->n_threads});
         if (atomic_fetch_sub(&team->working.value, 1) == 1)
-            wake(&team->working);
+            wake_threads(&team->working);
     }
 }
 
@@ -115,7 +115,7 @@ static es_status start_worker(es_team *team)
 {
     worker *self = &team->workers[team->n_workers];
     *self = (worker){.team = team, .number = team->n_workers + 1};
-    if (pthread_create(&self->thread, NULL, work, self) != 0)
+    if (pthread_create(&self->thread, NULL, run_worker, self) != 0)
         return es_fail(ES_ENOMEM,
                        "cannot start thread %d of %d: use fewer "
                        "--threads",
@@ -152,7 +152,7 @@ void es_team_free(es_team *team)
         return;
     team->stops = true;
     atomic_fetch_add(&team->round.value, 1);
-    wake(&team->round);
+    wake_threads(&team->round);
     for (int i = 0; i < team->n_workers; i++)
         pthread_join(team->workers[i].thread, NULL);
     free(team->workers);
@@ -186,7 +186,7 @@ void es_team_run(es_team *team, es_team_task *task, void *argument)
     team->argument = argument;
     atomic_store(&team->working.value, (uint32_t)team->n_workers);
     atomic_fetch_add(&team->round.value, 1);
-    wake(&team->round);
+    wake_threads(&team->round);
     task(argument, (es_share){0, team->n_threads});
     if (team->waited && team->n_workers > 0)
         wait_timed(team);

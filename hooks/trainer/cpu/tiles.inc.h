@@ -34,7 +34,7 @@ static int round_up(int n, int unit)
     return (n + unit - 1) / unit * unit;
 }
 
-static float *carve(float **from, int rows, int columns)
+static float *carve_matrix(float **from, int rows, int columns)
 {
     float *start = *from;
     *from += ((size_t)rows * (size_t)columns + 15) / 16 * 16;
@@ -54,19 +54,19 @@ static workspace open_workspace(const es_cpu_head *head)
     workspace w = {.n_keys = round_up(head->n_ctx, KEYS),
                    .narrow = round_up(head->width, 4),
                    .wide = round_up(head->width, LANES)};
-    w.k = carve(&from, w.n_keys, w.narrow);
-    w.v = carve(&from, w.n_keys, w.narrow);
-    w.tile = carve(&from, w.n_keys, ROWS);
-    w.dtile = carve(&from, w.n_keys, ROWS);
-    w.logs = carve(&from, w.n_keys, ROWS);
-    w.qt = carve(&from, w.narrow, ROWS);
-    w.dyt = carve(&from, w.narrow, ROWS);
-    w.xt = carve(&from, w.narrow, ROWS);
-    w.q = carve(&from, ROWS, w.wide);
-    w.dy = carve(&from, ROWS, w.wide);
-    w.dk = carve(&from, w.n_keys, w.wide);
-    w.dv = carve(&from, w.n_keys, w.wide);
-    w.scale = carve(&from, 1, ROWS);
+    w.k = carve_matrix(&from, w.n_keys, w.narrow);
+    w.v = carve_matrix(&from, w.n_keys, w.narrow);
+    w.tile = carve_matrix(&from, w.n_keys, ROWS);
+    w.dtile = carve_matrix(&from, w.n_keys, ROWS);
+    w.logs = carve_matrix(&from, w.n_keys, ROWS);
+    w.qt = carve_matrix(&from, w.narrow, ROWS);
+    w.dyt = carve_matrix(&from, w.narrow, ROWS);
+    w.xt = carve_matrix(&from, w.narrow, ROWS);
+    w.q = carve_matrix(&from, ROWS, w.wide);
+    w.dy = carve_matrix(&from, ROWS, w.wide);
+    w.dk = carve_matrix(&from, w.n_keys, w.wide);
+    w.dv = carve_matrix(&from, w.n_keys, w.wide);
+    w.scale = carve_matrix(&from, 1, ROWS);
     return w;
 }
 

@@ -24,7 +24,7 @@ typedef struct tile {
 } tile;
 
 /* Interleaves rows i and i + 4 of a tile. Three calls transpose the tile. */
-static inline tile interleave(tile x)
+static inline tile interleave_rows(tile x)
 {
     return (tile){{_mm_unpacklo_epi16(x.rows[0], x.rows[4]),
                    _mm_unpackhi_epi16(x.rows[0], x.rows[4]),
@@ -36,7 +36,7 @@ static inline tile interleave(tile x)
                    _mm_unpackhi_epi16(x.rows[3], x.rows[7])}};
 }
 
-static inline __m128i load(const es_bfloat *in)
+static inline __m128i load_row(const es_bfloat *in)
 {
     return _mm_loadu_si128((const __m128i *)in);
 }
@@ -45,11 +45,11 @@ static inline __m128i load(const es_bfloat *in)
 static inline void transpose_tile(es_bfloat *out, size_t out_stride,
                                   const es_bfloat *in, size_t stride)
 {
-    tile x = {{load(in), load(in + stride), load(in + 2 * stride),
-               load(in + 3 * stride), load(in + 4 * stride),
-               load(in + 5 * stride), load(in + 6 * stride),
-               load(in + 7 * stride)}};
-    x = interleave(interleave(interleave(x)));
+    tile x = {{load_row(in), load_row(in + stride), load_row(in + 2 * stride),
+               load_row(in + 3 * stride), load_row(in + 4 * stride),
+               load_row(in + 5 * stride), load_row(in + 6 * stride),
+               load_row(in + 7 * stride)}};
+    x = interleave_rows(interleave_rows(interleave_rows(x)));
 #define STORE(i) _mm_storeu_si128((__m128i *)(out + i * out_stride), x.rows[i])
     STORE(0), STORE(1), STORE(2), STORE(3);
     STORE(4), STORE(5), STORE(6), STORE(7);

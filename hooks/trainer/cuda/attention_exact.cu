@@ -92,8 +92,9 @@ static ES_DEVICE head_rows<A> output_of(const es_attention_call<A> *call,
 /* Loads rows first .. first + n - 1 into shared memory. Writes zeros beyond row
  * n_ctx - 1 and beyond the head's width. */
 template <class A>
-static ES_DEVICE void load(float *out, int stride, head_rows<A> from, int first,
-                           int n, const es_attention_call<A> *call)
+static ES_DEVICE void load_rows(float *out, int stride, head_rows<A> from,
+                                int first, int n,
+                                const es_attention_call<A> *call)
 {
     const int lane = (int)threadIdx.x % 32;
     for (int i = (int)threadIdx.x / 32; i < n; i += WARPS) {
@@ -113,8 +114,8 @@ static ES_DEVICE void load_others(const tiles *t, head_rows<A> x,
                                   const es_attention_call<A> *call)
 {
     __syncthreads();
-    load(t->other_x, t->stride, x, first, OTHERS, call);
-    load(t->other_y, t->stride, y, first, OTHERS, call);
+    load_rows(t->other_x, t->stride, x, first, OTHERS, call);
+    load_rows(t->other_y, t->stride, y, first, OTHERS, call);
     __syncthreads();
 }
 
@@ -148,8 +149,9 @@ static ES_DEVICE float dot_y(const tiles *t)
 
 /* Computes out += sum of weights[j] y[j] for begin <= j < end. Works column by
  * column, so that a narrow head takes no time for columns beyond its width. */
-static ES_DEVICE void gather(float out[MOST_COLUMNS], const float *weights,
-                             const float *y, int stride, int begin, int end)
+static ES_DEVICE void gather_columns(float out[MOST_COLUMNS],
+                                     const float *weights, const float *y,
+                                     int stride, int begin, int end)
 {
     const int lane = (int)threadIdx.x % 32;
 #pragma unroll
@@ -166,9 +168,9 @@ static ES_DEVICE void gather(float out[MOST_COLUMNS], const float *weights,
 /* Writes a warp's result for row `row`, multiplied by `factor`, to the array
  * `to`. */
 template <class A>
-static ES_DEVICE void write(const es_attention_call<A> *call, A *to, int stride,
-                            int row, const float out[MOST_COLUMNS],
-                            float factor)
+static ES_DEVICE void write_row(const es_attention_call<A> *call, A *to,
+                                int stride, int row,
+                                const float out[MOST_COLUMNS], float factor)
 {
     const int lane = (int)threadIdx.x % 32;
 #pragma unroll
@@ -184,8 +186,8 @@ static ES_DEVICE void write(const es_attention_call<A> *call, A *to, int stride,
  * updates the sums of the row. Returns the factor by which the caller must
  * multiply the row's outputs so far. */
 template <class KIND>
-static ES_DEVICE float weigh(float *s, es_row *row, int away, float scale2,
-                             int power)
+static ES_DEVICE float weigh_key(float *s, es_row *row, int away, float scale2,
+                                 int power)
 {
     const bool visible = away >= 0;
     const float size = KIND::BY_SIZE ? fabsf(*s) : *s;
@@ -229,8 +231,8 @@ static ES_DEVICE float end_row(const es_attention_call<A> *call, int head,
 template <class KIND>
 struct attend {
     template <class A>
-    static ES_DEVICE void rows(const es_attention_call<A> *call, tiles t,
-                               int head, int first)
+    static ES_DEVICE void process_rows(const es_attention_call<A> *call,
+                                       tiles t, int head, int first)
     {
         const int row = first + (int)threadIdx.x / 32;
         const int lane = (int)threadIdx.x % 32;
@@ -239,7 +241,7 @@ struct attend {
         float out[MOST_COLUMNS] = {0}, score_0 = 0, inverse;
         es_row sums;
         es_row_open<KIND>(&sums);
-        load(t.x, t.stride, part_of(call, head, 0), first, WARPS, call);
+        load_rows(t.x, t.stride, part_of(call, head, 0), first, WARPS, call);
         for (int key = 0; key < min(first + WARPS, call->n_ctx);
              key += OTHERS) {
             load_others(&t, part_of(call, head, 1), part_of(call, head, 2), key,
@@ -247,22 +249,22 @@ struct attend {
             float s = dot_x(&t);
             if (key == 0)
                 score_0 = s; /* only lane 0 holds the score of key 0 */
-            const float factor = weigh<KIND>(&s, &sums, row - key - lane,
-                                             scale * ES_LOG2_E, call->power);
+            const float factor = weigh_key<KIND>(
+                &s, &sums, row - key - lane, scale * ES_LOG2_E, call->power);
             t.weights[lane] = s;
             __syncwarp();
 #pragma unroll
             for (int k = 0; k < MOST_COLUMNS; k++)
                 out[k] *= factor;
-            gather(out, t.weights, t.other_y, t.stride, 0,
-                   min(OTHERS, row + 1 - key));
+            gather_columns(out, t.weights, t.other_y, t.stride, 0,
+                           min(OTHERS, row + 1 - key));
         }
         sums.sum = es_warp_sum(sums.sum);
         sums.moment = es_warp_sum(sums.moment);
         sums.distance = es_warp_sum(sums.distance);
         inverse = end_row<A, KIND>(call, head, row, &sums, scale, score_0);
-        write(call, call->y + es_attention_y_at(call, head), call->d_model, row,
-              out, inverse);
+        write_row(call, call->y + es_attention_y_at(call, head), call->d_model,
+                  row, out, inverse);
     }
 };
 
@@ -297,8 +299,8 @@ go_through_keys(const es_attention_call<A> *call, const tiles *t, int head,
             sum = fmaf(ds, w.log, sum);
         t->weights[lane] = ds;
         __syncwarp();
-        gather(out, t->weights, t->other_x, t->stride, 0,
-               min(OTHERS, query + 1 - key));
+        gather_columns(out, t->weights, t->other_x, t->stride, 0,
+                       min(OTHERS, query + 1 - key));
     }
     return es_warp_sum(sum);
 }
@@ -316,8 +318,8 @@ static ES_DEVICE float mean_of_row(const es_attention_call<A> *call,
     const int at = (int)threadIdx.x / 32 * t->stride;
     if (KIND::SUMS_TO_ONE && call->log_t)
         return go_through_keys<A, KIND, true>(call, t, head, first, row, NULL);
-    load(t->other_x, t->stride, output_of<A>(call, call->y, head), first, WARPS,
-         call);
+    load_rows(t->other_x, t->stride, output_of<A>(call, call->y, head), first,
+              WARPS, call);
     __syncthreads();
     return dot(t->y + at, t->other_x + at, t->stride) - row->weight * center;
 }
@@ -350,8 +352,9 @@ static ES_DEVICE void pull_queries(const es_attention_call<A> *call,
     es_row_gradient gradient = es_row_gradient_open<A, KIND>(
         call, head, min(row, call->n_ctx - 1), &saved);
     __syncthreads();
-    load(t->x, t->stride, part_of(call, head, 0), first, WARPS, call);
-    load(t->y, t->stride, output_of(call, call->dy, head), first, WARPS, call);
+    load_rows(t->x, t->stride, part_of(call, head, 0), first, WARPS, call);
+    load_rows(t->y, t->stride, output_of(call, call->dy, head), first, WARPS,
+              call);
     __syncthreads();
     if (AGAIN)
         gradient.mean =
@@ -365,8 +368,8 @@ static ES_DEVICE void pull_queries(const es_attention_call<A> *call,
         call->means[at] = gradient.mean;
     if (writes && !AGAIN && call->dots)
         call->dots[at] = sum * ES_LN_2;
-    write(call, call->dqkv + es_attention_qkv_at(call, head), 3 * call->d_model,
-          row, out, gradient.factor);
+    write_row(call, call->dqkv + es_attention_qkv_at(call, head),
+              3 * call->d_model, row, out, gradient.factor);
 }
 
 /* --- dk and dv ------------------------------------------------------------ */
@@ -401,26 +404,26 @@ static ES_DEVICE void pull_keys(const es_attention_call<A> *call,
     A *to = call->dqkv + es_attention_qkv_at(call, head);
     float dk[MOST_COLUMNS] = {0}, dv[MOST_COLUMNS] = {0};
     __syncthreads();
-    load(t->x, t->stride, part_of(call, head, 1), first, WARPS, call);
-    load(t->y, t->stride, part_of(call, head, 2), first, WARPS, call);
+    load_rows(t->x, t->stride, part_of(call, head, 1), first, WARPS, call);
+    load_rows(t->y, t->stride, part_of(call, head, 2), first, WARPS, call);
     for (int query = first; query < call->n_ctx; query += OTHERS) {
         const int begin = query < row ? row - query : 0;
         const int end = min(OTHERS, call->n_ctx - query);
         load_others(t, part_of(call, head, 0), output_of(call, call->dy, head),
                     query, call);
         weigh_query<A, KIND, AGAIN>(call, t, head, query + lane);
-        gather(dk, t->weights, t->other_x, t->stride, begin, end);
-        gather(dv, t->more, t->other_y, t->stride, begin, end);
+        gather_columns(dk, t->weights, t->other_x, t->stride, begin, end);
+        gather_columns(dv, t->more, t->other_y, t->stride, begin, end);
     }
-    write(call, to + d, 3 * d, row, dk, 1);
-    write(call, to + 2 * d, 3 * d, row, dv, 1);
+    write_row(call, to + d, 3 * d, row, dk, 1);
+    write_row(call, to + 2 * d, 3 * d, row, dv, 1);
 }
 
 template <class KIND>
 struct pull_q {
     template <class A>
-    static ES_DEVICE void rows(const es_attention_call<A> *call, tiles t,
-                               int head, int first)
+    static ES_DEVICE void process_rows(const es_attention_call<A> *call,
+                                       tiles t, int head, int first)
     {
         pull_queries<A, KIND, false>(call, &t, head, first);
     }
@@ -428,8 +431,8 @@ struct pull_q {
 template <class KIND>
 struct pull_kv {
     template <class A>
-    static ES_DEVICE void rows(const es_attention_call<A> *call, tiles t,
-                               int head, int first)
+    static ES_DEVICE void process_rows(const es_attention_call<A> *call,
+                                       tiles t, int head, int first)
     {
         pull_keys<A, KIND, false>(call, &t, head, first);
     }
@@ -437,8 +440,8 @@ struct pull_kv {
 template <class KIND>
 struct pull_all {
     template <class A>
-    static ES_DEVICE void rows(const es_attention_call<A> *call, tiles t,
-                               int head, int first)
+    static ES_DEVICE void process_rows(const es_attention_call<A> *call,
+                                       tiles t, int head, int first)
     {
         pull_queries<A, KIND, true>(call, &t, head, first);
         pull_keys<A, KIND, true>(call, &t, head, first);
@@ -447,7 +450,7 @@ struct pull_all {
 
 /* --- kernels -------------------------------------------------------------- */
 
-/* Calls TASK::rows for all rows, with WARPS rows per block. */
+/* Calls TASK::process_rows for all rows, with WARPS rows per block. */
 template <class A, class TASK>
 __global__ void __launch_bounds__(THREADS, 2)
     attention_exact_kernel(es_attention_call<A> call)
@@ -456,11 +459,12 @@ __global__ void __launch_bounds__(THREADS, 2)
     ES_DYNAMIC_SHARED(float, memory);
     const es_tile_place place =
         es_tile_place_of(blockIdx.x, call.n_ctx, WARPS, ES_OWN_QUERIES);
-    TASK::rows(&call, tiles_of(memory, call.width), place.head, place.first);
+    TASK::process_rows(&call, tiles_of(memory, call.width), place.head,
+                       place.first);
 }
 
-/* Calls TASK::rows for the flagged rows. If no row is flagged, the kernel ends
- * at once. */
+/* Calls TASK::process_rows for the flagged rows. If no row is flagged, the
+ * kernel ends at once. */
 template <class A, class TASK>
 __global__ void __launch_bounds__(THREADS, 1)
     attention_again_kernel(es_attention_call<A> call)
@@ -478,8 +482,9 @@ __global__ void __launch_bounds__(THREADS, 1)
         for (int row = 0; flagged >> i & 1 && row < ES_FLAG_ROWS;
              row += WARPS) {
             __syncthreads();
-            TASK::rows(&call, tiles_of(memory, call.width), (from + i) / n,
-                       (from + i) % n * ES_FLAG_ROWS + row);
+            TASK::process_rows(&call, tiles_of(memory, call.width),
+                               (from + i) / n,
+                               (from + i) % n * ES_FLAG_ROWS + row);
         }
 }
 
@@ -508,7 +513,7 @@ static void do_again(es_device *device, const char *name,
 }
 
 template <class A, class KIND>
-static void forward(es_device *device, const es_attention_call<A> *call)
+static void launch_forward(es_device *device, const es_attention_call<A> *call)
 {
     if constexpr (sizeof(A) == 2)
         if (call->again)
@@ -521,13 +526,13 @@ void es_cuda_attention_exact(es_device *device,
                              const es_attention_call<A> *call)
 {
     if (call->kind == ES_POWER_SOFTMAX)
-        forward<A, es_power_softmax>(device, call);
+        launch_forward<A, es_power_softmax>(device, call);
     else
-        forward<A, es_softmax>(device, call);
+        launch_forward<A, es_softmax>(device, call);
 }
 
 template <class A, class KIND>
-static void backward(es_device *device, const es_attention_call<A> *call)
+static void launch_backward(es_device *device, const es_attention_call<A> *call)
 {
     if constexpr (sizeof(A) == 2)
         if (call->again)
@@ -542,9 +547,9 @@ void es_cuda_attention_exact_backward(es_device *device,
                                       const es_attention_call<A> *call)
 {
     if (call->kind == ES_POWER_SOFTMAX)
-        backward<A, es_power_softmax>(device, call);
+        launch_backward<A, es_power_softmax>(device, call);
     else
-        backward<A, es_softmax>(device, call);
+        launch_backward<A, es_softmax>(device, call);
 }
 
 #define INSTANTIATE(A)                                                         \

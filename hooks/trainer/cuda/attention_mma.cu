@@ -456,7 +456,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
 /* --- launches ------------------------------------------------------------- */
 
 template <class A, int WIDTH, class KIND, bool MEASURE>
-static bool forward(es_device *device, const es_attention_call<A> *call)
+static bool launch_forward(es_device *device, const es_attention_call<A> *call)
 {
     typedef forward_shape<WIDTH> shape;
     const size_t bytes = shape::SIZE * sizeof(A) + sizeof(kept_rows<WIDTH>);
@@ -475,10 +475,13 @@ static bool forward_of_kind(es_device *device, const es_attention_call<A> *call)
 {
     if (call->kind == ES_POWER_SOFTMAX)
         return call->measures
-                   ? forward<A, WIDTH, es_power_softmax, true>(device, call)
-                   : forward<A, WIDTH, es_power_softmax, false>(device, call);
-    return call->measures ? forward<A, WIDTH, es_softmax, true>(device, call)
-                          : forward<A, WIDTH, es_softmax, false>(device, call);
+                   ? launch_forward<A, WIDTH, es_power_softmax, true>(device,
+                                                                      call)
+                   : launch_forward<A, WIDTH, es_power_softmax, false>(device,
+                                                                       call);
+    return call->measures
+               ? launch_forward<A, WIDTH, es_softmax, true>(device, call)
+               : launch_forward<A, WIDTH, es_softmax, false>(device, call);
 }
 
 template <class A>

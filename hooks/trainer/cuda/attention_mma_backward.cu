@@ -533,7 +533,7 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
 /* --- launches ------------------------------------------------------------- */
 
 template <class A, int WIDTH, class KIND, bool TEMPERED>
-static bool backward(es_device *device, const es_attention_call<A> *call)
+static bool launch_backward(es_device *device, const es_attention_call<A> *call)
 {
     typedef backward_shape<WIDTH> shape;
     const size_t tiles = shape::SIZE * sizeof(A);
@@ -557,9 +557,10 @@ static bool backward_of_kind(es_device *device,
                              const es_attention_call<A> *call)
 {
     if (call->kind == ES_POWER_SOFTMAX)
-        return backward<A, WIDTH, es_power_softmax, false>(device, call);
-    return call->log_t ? backward<A, WIDTH, es_softmax, true>(device, call)
-                       : backward<A, WIDTH, es_softmax, false>(device, call);
+        return launch_backward<A, WIDTH, es_power_softmax, false>(device, call);
+    return call->log_t
+               ? launch_backward<A, WIDTH, es_softmax, true>(device, call)
+               : launch_backward<A, WIDTH, es_softmax, false>(device, call);
 }
 
 template <class A>

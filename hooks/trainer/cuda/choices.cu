@@ -32,11 +32,11 @@ struct es_choices {
 
 /* --- the path ------------------------------------------------------------- */
 
-static bool join(char *out, size_t size, const char *format, ...)
+static bool format_text(char *out, size_t size, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Formats a string. Returns false if the string does not fit in `out`. */
-static bool join(char *out, size_t size, const char *format, ...)
+static bool format_text(char *out, size_t size, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -47,7 +47,7 @@ static bool join(char *out, size_t size, const char *format, ...)
 
 /* Replaces all characters except letters, digits and dots by '-', so that the
  * string can be part of a file name. */
-static void tame(char *name)
+static void make_file_name(char *name)
 {
     for (; *name; name++)
         if (!isalnum((unsigned char)*name) && *name != '.')
@@ -69,23 +69,24 @@ static bool find_path(char *path, const char *of)
     char folder[MAX_PATH], name[MAX_LINE];
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     const bool is_set = cache && cache[0] == '/';
-    if (is_set ? !join(folder, sizeof folder, "%s", cache)
+    if (is_set ? !format_text(folder, sizeof folder, "%s", cache)
                : !home || home[0] != '/' ||
-                     !join(folder, sizeof folder, "%s/.cache", home))
+                     !format_text(folder, sizeof folder, "%s/.cache", home))
         return false;
-    if (!join(name, sizeof name, "%s", of))
+    if (!format_text(name, sizeof name, "%s", of))
         return false;
-    tame(name);
+    make_file_name(name);
     if (!make_folder(folder) ||
-        !join(path, MAX_PATH, "%s/entropy-train", folder) || !make_folder(path))
+        !format_text(path, MAX_PATH, "%s/entropy-train", folder) ||
+        !make_folder(path))
         return false;
     const size_t n = strlen(path);
-    return join(path + n, MAX_PATH - n, "/%s.txt", name);
+    return format_text(path + n, MAX_PATH - n, "/%s.txt", name);
 }
 
 /* --- reading -------------------------------------------------------------- */
 
-static bool add(es_choices *choices, const char *key, int candidate)
+static bool add_choice(es_choices *choices, const char *key, int candidate)
 {
     if (choices->n == choices->capacity) {
         const int more = choices->capacity ? 2 * choices->capacity : 32;
@@ -99,7 +100,7 @@ static bool add(es_choices *choices, const char *key, int candidate)
         choices->capacity = more;
     }
     choice *added = &choices->all[choices->n];
-    if (!join(added->key, sizeof added->key, "%s", key))
+    if (!format_text(added->key, sizeof added->key, "%s", key))
         return false;
     added->candidate = candidate;
     choices->n++;
@@ -117,7 +118,7 @@ static bool read_choice(es_choices *choices, char *line)
         return false;
     *end = 0;
     return es_choices_find(choices, line) < 0 &&
-           add(choices, line, end[1] - '0');
+           add_choice(choices, line, end[1] - '0');
 }
 
 /* Reads a line and removes its newline. Returns 1 after a line and 0 at the end
@@ -190,7 +191,8 @@ static bool write_file(const es_choices *choices, FILE *file)
 static bool write_all(const es_choices *choices)
 {
     char part[MAX_PATH + 16];
-    if (!join(part, sizeof part, "%s.%ld", choices->path, (long)getpid()))
+    if (!format_text(part, sizeof part, "%s.%ld", choices->path,
+                     (long)getpid()))
         return false;
     FILE *file = fopen(part, "wxe");
     if (!file)
@@ -215,8 +217,9 @@ es_choices *es_choices_open(const char *of, char *note, size_t size)
     if (!choices)
         return NULL;
     const bool named = set && set[0];
-    if (!join(choices->of, sizeof choices->of, "%s", of) || strchr(of, '\n') ||
-        !(named ? join(choices->path, sizeof choices->path, "%s", set)
+    if (!format_text(choices->of, sizeof choices->of, "%s", of) ||
+        strchr(of, '\n') ||
+        !(named ? format_text(choices->path, sizeof choices->path, "%s", set)
                 : find_path(choices->path, of))) {
         snprintf(note, size,
                  "products are not timed: there is no cache folder: set "
@@ -243,7 +246,7 @@ void es_choices_close(es_choices *choices)
     free(choices);
 }
 
-static choice *find(const es_choices *choices, const char *key)
+static choice *find_key(const es_choices *choices, const char *key)
 {
     for (int i = 0; choices && i < choices->n; i++)
         if (strcmp(choices->all[i].key, key) == 0)
@@ -253,7 +256,7 @@ static choice *find(const es_choices *choices, const char *key)
 
 int es_choices_find(const es_choices *choices, const char *key)
 {
-    const choice *found = find(choices, key);
+    const choice *found = find_key(choices, key);
     return found ? found->candidate : -1;
 }
 
@@ -261,10 +264,10 @@ void es_choices_add(es_choices *choices, const char *key, int candidate)
 {
     if (!choices)
         return;
-    choice *found = find(choices, key);
+    choice *found = find_key(choices, key);
     if (found)
         found->candidate = candidate;
-    if (found || add(choices, key, candidate))
+    if (found || add_choice(choices, key, candidate))
         (void)write_all(choices); /* if writing fails, the next run times the
                                    * product again */
 }

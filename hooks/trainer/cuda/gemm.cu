@@ -57,7 +57,7 @@ struct es_gemm_plans {
     plan *first;
 };
 
-static bool check(es_device *device, cublasStatus_t status)
+static bool check_cublas(es_device *device, cublasStatus_t status)
 {
     if (status == CUBLAS_STATUS_SUCCESS)
         return true;
@@ -171,7 +171,7 @@ static es_gemm_plans *plans_of(es_device *device)
         es_device_trouble_text(device, "a matrix product", "out of memory");
         return NULL;
     }
-    if (!check(device, cublasLtCreate(&plans->handle)) ||
+    if (!check_cublas(device, cublasLtCreate(&plans->handle)) ||
         !es_device_check(device, "memory for products",
                          cudaMalloc(&plans->workspace, WORKSPACE_BYTES)) ||
         !es_device_check(device, "products", cudaEventCreate(&plans->begin)) ||
@@ -262,7 +262,8 @@ static cublasStatus_t lay_out(cublasLtMatrixLayout_t *out, cudaDataType_t type,
 }
 
 template <class T>
-static cublasStatus_t set(plan *p, cublasLtMatmulDescAttributes_t what, T value)
+static cublasStatus_t
+set_attribute(plan *p, cublasLtMatmulDescAttributes_t what, T value)
 {
     return cublasLtMatmulDescSetAttribute(p->how, what, &value, sizeof value);
 }
@@ -278,14 +279,15 @@ static cublasLtEpilogue_t epilogue_of(const shape *s)
     return biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-static cublasStatus_t point(plan *p, const es_gemm *product)
+static cublasStatus_t set_pointers(plan *p, const es_gemm *product)
 {
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     if (p->key.align_bias)
-        status = set(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, product->bias);
-    if (!status && p->key.align_aux)
         status =
-            set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, product->aux);
+            set_attribute(p, CUBLASLT_MATMUL_DESC_BIAS_POINTER, product->bias);
+    if (!status && p->key.align_aux)
+        status = set_attribute(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+                               product->aux);
     return status;
 }
 
@@ -298,18 +300,19 @@ static cublasStatus_t describe_epilogue(plan *p)
     const int64_t stride = s->ldd; /* distance between two rows of aux in
                                     * elements */
     cublasStatus_t status =
-        set(p, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(s));
+        set_attribute(p, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(s));
     if (!status && s->align_bias)
-        status = set(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
+        status = set_attribute(p, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type);
     if (!status && s->align_aux)
-        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, type);
+        status =
+            set_attribute(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, type);
     if (!status && s->align_aux)
-        status = set(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, stride);
+        status = set_attribute(p, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, stride);
     return status;
 }
 
 /* Describes the product to cuBLASLt, whose first operand is our b. */
-static cublasStatus_t describe(plan *p)
+static cublasStatus_t describe_product(plan *p)
 {
     const shape *s = &p->key;
     const cublasComputeType_t compute =
@@ -321,8 +324,8 @@ static cublasStatus_t describe(plan *p)
         s->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasStatus_t status;
     (status = cublasLtMatmulDescCreate(&p->how, compute, CUDA_R_32F)) ||
-        (status = set(p, CUBLASLT_MATMUL_DESC_TRANSA, first)) ||
-        (status = set(p, CUBLASLT_MATMUL_DESC_TRANSB, second)) ||
+        (status = set_attribute(p, CUBLASLT_MATMUL_DESC_TRANSA, first)) ||
+        (status = set_attribute(p, CUBLASLT_MATMUL_DESC_TRANSB, second)) ||
         (status = describe_epilogue(p)) ||
         (status = lay_out(&p->a, input_type(s), s->k, s->n, s->b_transposed,
                           s->ldb)) ||
@@ -334,8 +337,8 @@ static cublasStatus_t describe(plan *p)
 
 /* Tells cuBLASLt the alignments on which an algorithm may rely. If d is a
  * 16-bit type, excludes algorithms that add parts of a sum in 16 bits. */
-static cublasStatus_t prefer(cublasLtMatmulPreference_t preference,
-                             const shape *s)
+static cublasStatus_t set_preferences(cublasLtMatmulPreference_t preference,
+                                      const shape *s)
 {
     const uint64_t workspace = WORKSPACE_BYTES;
     const uint32_t reductions = output_type(s) == CUDA_R_32F
@@ -397,14 +400,14 @@ static void find_choice(const es_gemm_plans *plans, plan *p)
 
 /* Requests candidates from cuBLASLt. Sets p->can_run to true if there are
  * any. */
-static cublasStatus_t choose(const es_gemm_plans *plans, plan *p)
+static cublasStatus_t request_candidates(const es_gemm_plans *plans, plan *p)
 {
     cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t found[ES_MAX_CANDIDATES] = {};
     int n_found = 0;
     cublasStatus_t status;
     (status = cublasLtMatmulPreferenceCreate(&preference)) ||
-        (status = prefer(preference, &p->key)) ||
+        (status = set_preferences(preference, &p->key)) ||
         (status = cublasLtMatmulAlgoGetHeuristic(
              plans->handle, p->how, p->a, p->b, p->d, p->d, preference,
              ES_MAX_CANDIDATES, found, &n_found));
@@ -438,10 +441,11 @@ static plan *find_plan(es_device *device, es_gemm_plans *plans,
     added->key = s;
     cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
     if (s.requested)
-        (status = describe(added)) ||
+        (status = describe_product(added)) ||
             /* cuBLASLt checks the alignment of these pointers */
-            (status = point(added, product)) || (status = choose(plans, added));
-    if (!check(device, status)) {
+            (status = set_pointers(added, product)) ||
+            (status = request_candidates(plans, added));
+    if (!check_cublas(device, status)) {
         free_plan(added);
         return NULL;
     }
@@ -454,9 +458,10 @@ static plan *find_plan(es_device *device, es_gemm_plans *plans,
 
 /* Computes the product with one of its candidates. Writes the result to d
  * instead of product->d. */
-static cublasStatus_t multiply(es_device *device, const es_gemm_plans *plans,
-                               const plan *p, const es_gemm *product, void *d,
-                               int candidate)
+static cublasStatus_t run_candidate(es_device *device,
+                                    const es_gemm_plans *plans, const plan *p,
+                                    const es_gemm *product, void *d,
+                                    int candidate)
 {
     const float one = 1, beta = p->key.adds ? product->beta : 0;
     const void *c = p->key.adds && !p->key.in_place ? product->c : d;
@@ -474,15 +479,16 @@ static float time_of(es_device *device, const es_gemm_plans *plans,
 {
     const cudaStream_t stream = es_device_stream(device);
     float took = 0;
-    cublasStatus_t status = multiply(device, plans, p, product, d, candidate);
+    cublasStatus_t status =
+        run_candidate(device, plans, p, product, d, candidate);
     *refused = is_refusal(status);
-    if (*refused || !check(device, status) ||
+    if (*refused || !check_cublas(device, status) ||
         !es_device_check(device, "timing",
                          cudaEventRecord(plans->begin, stream)))
         return 0;
     for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < N_REPETITIONS; i++)
-        status = multiply(device, plans, p, product, d, candidate);
-    if (check(device, status) &&
+        status = run_candidate(device, plans, p, product, d, candidate);
+    if (check_cublas(device, status) &&
         es_device_check(device, "timing",
                         cudaEventRecord(plans->end, stream)) &&
         es_device_check(device, "timing", cudaEventSynchronize(plans->end)))
@@ -530,20 +536,20 @@ static void time_candidates(es_device *device, const es_gemm_plans *plans,
 
 /* Computes the product. Returns false if cuBLASLt does not support the fusion
  * with bias or epilogue. */
-static bool run(es_device *device, const es_gemm_plans *plans, plan *p,
-                const es_gemm *product)
+static bool run_product(es_device *device, const es_gemm_plans *plans, plan *p,
+                        const es_gemm *product)
 {
-    if (!check(device, point(p, product)))
+    if (!check_cublas(device, set_pointers(p, product)))
         return true;
     if (!p->is_chosen && !es_device_captures(device))
         time_candidates(device, plans, p, product);
     if (es_device_is_in_trouble(device))
         return true;
     const cublasStatus_t status =
-        multiply(device, plans, p, product, product->d, p->chosen);
+        run_candidate(device, plans, p, product, product->d, p->chosen);
     if (is_refusal(status) && is_dispensable(&p->key))
         return false;
-    check(device, status);
+    check_cublas(device, status);
     return true;
 }
 
@@ -555,7 +561,7 @@ bool es_device_gemm(es_device *device, const es_gemm *product)
     plan *found = plans ? find_plan(device, plans, product) : NULL;
     if (!found)
         return true;
-    if (found->can_run && run(device, plans, found, product))
+    if (found->can_run && run_product(device, plans, found, product))
         return true;
     found->can_run = false;
     if (is_dispensable(&found->key))

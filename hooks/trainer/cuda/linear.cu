@@ -39,7 +39,7 @@ static int y_stride(const es_linear *linear)
 }
 
 /* Computes a product without a bias. */
-static void multiply(es_backend *backend, const es_gemm *product)
+static void multiply_plain(es_backend *backend, const es_gemm *product)
 {
     if (!es_device_gemm(backend->device, product))
         es_device_trouble(backend->device, "a matrix product", 0);
@@ -87,7 +87,7 @@ static void multiply_onto_bias(es_backend *backend, es_gemm *product,
     product->bias = NULL;
     product->c = product->d;
     product->beta = 1;
-    multiply(backend, product);
+    multiply_plain(backend, product);
 }
 
 /* Returns the description of the product y (n,out) = x W, without the bias. */
@@ -129,7 +129,7 @@ static void multiply_forward(es_backend *backend, es_mem *y,
     product.c = residual;
     product.beta = residual ? 1 : 0;
     if (!linear->bias)
-        multiply(backend, &product);
+        multiply_plain(backend, &product);
     else if (!add_bias<A>(&product, backend, linear) ||
              !es_device_gemm(backend->device, &product))
         multiply_onto_bias<A>(backend, &product, es_at<float>(linear->bias));
@@ -159,7 +159,7 @@ static void backward_input(es_backend *backend, es_mem *dx, const es_mem *dy,
     es_gemm product = backward_of<A>(backend, dx, dy, linear, n_rows);
     product.c = add ? dx : NULL;
     product.beta = add ? 1 : 0;
-    multiply(backend, &product);
+    multiply_plain(backend, &product);
 }
 
 /* --- activations ---------------------------------------------------------- */
@@ -179,8 +179,8 @@ static act act_of(const es_act *from)
 }
 
 /* Returns act(x), and writes the derivative to *derivative. */
-static ES_DEVICE float activate(float *derivative, float x, es_activation kind,
-                                float slope)
+static ES_DEVICE float activate_value(float *derivative, float x,
+                                      es_activation kind, float slope)
 {
     if (kind == ES_ACT_GELU) {
         float cdf = 0.5f * erfcf(-0.70710678f * x);
@@ -224,7 +224,7 @@ static ES_DEVICE void activate_lanes(A *post, const A *pre, const act *how,
     es_load(x, pre);
 #pragma unroll
     for (int c = 0; c < W; c++)
-        x[c] = activate(&unused, x[c], how->kind, slope);
+        x[c] = activate_value(&unused, x[c], how->kind, slope);
     es_store(post, x);
 }
 
@@ -249,8 +249,8 @@ __global__ void act_kernel(A *post, const A *pre, es_split split, act how)
 
 /* Computes post = act(pre) for n elements. */
 template <class A>
-static void apply(es_backend *backend, es_mem *post, const es_mem *pre,
-                  size_t n, const es_act *how)
+static void apply_act(es_backend *backend, es_mem *post, const es_mem *pre,
+                      size_t n, const es_act *how)
 {
     es_launch(backend->device, "act", act_kernel<A>,
               es_blocks(backend, n, ES_THREADS * es_lanes<A>, 8), ES_THREADS, 0,
@@ -293,7 +293,8 @@ static void forward_act(es_backend *backend, es_mem *pre, es_mem *post,
         multiply_and_act<A>(backend, pre, post, x, linear, n_rows))
         return;
     multiply_forward<A>(backend, pre, NULL, x, linear, n_rows);
-    apply<A>(backend, post, pre, (size_t)n_rows * (size_t)linear->n_out, how);
+    apply_act<A>(backend, post, pre, (size_t)n_rows * (size_t)linear->n_out,
+                 how);
 }
 
 /* Multiplies W elements of d by act'(pre), and writes post. Returns the
@@ -309,7 +310,7 @@ static ES_DEVICE double activate_back(A *d, A *post, const A *pre,
 #pragma unroll
     for (int c = 0; c < W; c++) {
         dslope += x[c] < 0 ? (double)(g[c] * x[c]) : 0;
-        x[c] = activate(&derivative, x[c], how->kind, slope);
+        x[c] = activate_value(&derivative, x[c], how->kind, slope);
         g[c] *= derivative;
     }
     es_store(post, x);
@@ -401,7 +402,7 @@ static void backward_act(es_backend *backend, es_mem *dpre, es_mem *post,
     const size_t n = (size_t)n_rows * (size_t)linear->n_in;
     if (is_epilogue(how) &&
         multiply_through_act<A>(backend, dpre, dy, pre, linear, n_rows)) {
-        apply<A>(backend, post, pre, n, how);
+        apply_act<A>(backend, post, pre, n, how);
         return;
     }
     backward_input<A>(backend, dpre, dy, linear, n_rows, false);
@@ -510,7 +511,7 @@ static void backward_weight(es_backend *backend, es_mem *dweight, es_mem *dbias,
     product.c = add ? dweight : NULL;
     product.d = dweight;
     product.beta = add ? 1 : 0;
-    multiply(backend, &product);
+    multiply_plain(backend, &product);
     if (dbias && linear->n_bias_trained > 0)
         add_column_sums<A>(backend, dbias, dy, n_rows, linear->n_bias_trained,
                            y_stride(linear));

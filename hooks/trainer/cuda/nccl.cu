@@ -14,7 +14,7 @@
 #define SONAME "libnccl.so.2"
 #define ENVIRONMENT "ENTROPY_TRAIN_NCCL"
 
-static bool find(void *library, const char *name, void *function)
+static bool find_symbol(void *library, const char *name, void *function)
 {
     void *symbol = dlsym(library, name);
     memcpy(function, &symbol, sizeof symbol);
@@ -23,13 +23,13 @@ static bool find(void *library, const char *name, void *function)
 
 static bool find_all(void *library, es_nccl *out)
 {
-    return find(library, "ncclGetErrorString", &out->error) &&
-           find(library, "ncclGetUniqueId", &out->unique_id) &&
-           find(library, "ncclCommInitRank", &out->init_rank) &&
-           find(library, "ncclCommGetAsyncError", &out->async_error) &&
-           find(library, "ncclAllReduce", &out->all_reduce) &&
-           find(library, "ncclCommDestroy", &out->destroy) &&
-           find(library, "ncclCommAbort", &out->abort);
+    return find_symbol(library, "ncclGetErrorString", &out->error) &&
+           find_symbol(library, "ncclGetUniqueId", &out->unique_id) &&
+           find_symbol(library, "ncclCommInitRank", &out->init_rank) &&
+           find_symbol(library, "ncclCommGetAsyncError", &out->async_error) &&
+           find_symbol(library, "ncclAllReduce", &out->all_reduce) &&
+           find_symbol(library, "ncclCommDestroy", &out->destroy) &&
+           find_symbol(library, "ncclCommAbort", &out->abort);
 }
 
 /* Loads the library, which is never unloaded, because it uses the device until

@@ -54,7 +54,7 @@ static ES_DEVICE candidate join_pieces(const candidate *pieces, int n,
 
 /* Records that x, at position `index` of the operand, has the largest absolute
  * value of the operand in this pass. */
-static ES_DEVICE void keep(es_peak *peak, float x, uint64_t index)
+static ES_DEVICE void record_peak(es_peak *peak, float x, uint64_t index)
 {
     const float size = fabsf(x);
     peak->size = size;
@@ -90,7 +90,7 @@ static __global__ void peak_kernel(es_peak *peak, const candidate *pieces,
     ES_DYNAMIC_SHARED(candidate, shared);
     const candidate found = join_pieces(pieces, n_pieces, shared);
     if (threadIdx.x == 0)
-        keep(peak, es_float(x[found.index]), found.index);
+        record_peak(peak, es_float(x[found.index]), found.index);
 }
 
 template <class A>
@@ -173,7 +173,7 @@ static ES_DEVICE size_t place_of(const scores<A> *s, uint64_t row, int key)
 }
 
 template <class A>
-static ES_DEVICE float score(const scores<A> *s, uint64_t row, int key)
+static ES_DEVICE float score_at(const scores<A> *s, uint64_t row, int key)
 {
     const A *q = s->qkv + place_of(s, row, -1);
     const A *k = s->qkv + place_of(s, row, key);
@@ -215,11 +215,12 @@ static __global__ void score_kernel(es_peak *peak, const candidate *pieces,
     __syncthreads();
     for (int key = (int)threadIdx.x; key <= (int)(row % n_ctx);
          key += (int)blockDim.x)
-        own = larger(own, candidate_of(score(&s, row, key),
+        own = larger(own, candidate_of(score_at(&s, row, key),
                                        row * n_ctx + (uint64_t)key));
     own = join_block(own, shared);
     if (threadIdx.x == 0)
-        keep(peak, score(&s, row, (int)(own.index % n_ctx)), own.index);
+        record_peak(peak, score_at(&s, row, (int)(own.index % n_ctx)),
+                    own.index);
 }
 
 /* Ignores es_sight, because this back-end has no encoders, whose queries see

@@ -30,7 +30,7 @@ void es_cuda_ranks_free(es_cuda_ranks *ranks)
 /* Selects the device for the calling thread. CUDA would otherwise use the first
  * device, since each thread has a separate current device. Returns NULL, or the
  * reason for a failure. */
-static const char *enter(int device)
+static const char *select_device(int device)
 {
     const cudaError_t code = cudaSetDevice(device);
     return code == cudaSuccess ? NULL : cudaGetErrorString(code);
@@ -53,8 +53,8 @@ static es_status join(es_backend *backend, const char id[ES_RANK_ID_SIZE],
     if (code == cudaSuccess)
         code = cudaGetDevice(&device);
     return code == cudaSuccess
-               ? es_nccl_join(&ranks->all, id, rank, world, patience, enter,
-                              device)
+               ? es_nccl_join(&ranks->all, id, rank, world, patience,
+                              select_device, device)
                : es_fail(ES_EIO, "CUDA: %s", cudaGetErrorString(code));
 }
 

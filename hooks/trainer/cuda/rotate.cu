@@ -43,7 +43,7 @@ static __device__ void fill_turns(float *turns, const rotation *r, int first)
 
 /* Rotates W pairs of dimensions of one head at one position. */
 template <int W, class A>
-static ES_DEVICE void turn(A *x, const float *turns, int n_pairs)
+static ES_DEVICE void rotate_pairs(A *x, const float *turns, int n_pairs)
 {
     float a[W], b[W], left[W], right[W];
     es_load(a, x);
@@ -73,7 +73,7 @@ static __device__ void turn_rows(A *qkv, const float *turns, const rotation *r,
             continue;
         A *x = qkv + (size_t)(first + row) * 3 * (size_t)r->d_model +
                (size_t)head * (size_t)width + (size_t)c;
-        turn<W>(x, turns + 2 * row * r->n_pairs + c, r->n_pairs);
+        rotate_pairs<W>(x, turns + 2 * row * r->n_pairs + c, r->n_pairs);
     }
 }
 

@@ -37,8 +37,8 @@ static __device__ float row_sum(const A *x, int width, float from)
 }
 
 template <class A, int W>
-static __device__ void normalise(A *y, const A *x, const norm_forward *n,
-                                 float mean, float rstd)
+static __device__ void normalise_row(A *y, const A *x, const norm_forward *n,
+                                     float mean, float rstd)
 {
     for (int j = (int)threadIdx.x % 32 * W; j < n->width; j += 32 * W) {
         float v[W], weight[W], bias[W];
@@ -62,7 +62,7 @@ static __global__ void layer_norm_kernel(A *y, const A *x, norm_forward n)
         const float mean = row_sum<1, W>(x + at, n.width, 0.f) / width;
         const float variance = row_sum<2, W>(x + at, n.width, mean) / width;
         const float rstd = 1 / sqrtf(variance + n.epsilon);
-        normalise<A, W>(y + at, x + at, &n, mean, rstd);
+        normalise_row<A, W>(y + at, x + at, &n, mean, rstd);
         if (threadIdx.x % 32 == 0) {
             n.mean[row] = mean;
             n.rstd[row] = rstd;

@@ -44,8 +44,8 @@ static __device__ size_t row_at(const es_penalty *how, int i)
 /* Returns the regulariser's penalty of an entropy e, and writes the derivative
  * to *slope. Deviations within the tolerance are not penalised, and neither is
  * NaN. */
-static __device__ double penalise(double *slope, double e, const head *h,
-                                  double gamma)
+static __device__ double penalise_entropy(double *slope, double e,
+                                          const head *h, double gamma)
 {
     const double deviation = e - h->theta * h->largest;
     const bool counts = fabs(deviation) > gamma * h->largest;
@@ -65,7 +65,7 @@ static __device__ double penalise_rows(double *slopes,
         const double e = (double)a->entropy[at];
         double slope = 0;
         if (isfinite(e))
-            sum += penalise(&slope, e, h, (double)a->how.gamma);
+            sum += penalise_entropy(&slope, e, h, (double)a->how.gamma);
         own += slope;
         if (a->dentropy)
             a->dentropy[at] = (float)(h->factor * slope);
@@ -88,7 +88,8 @@ static __device__ double penalise_mean(double *slopes,
     }
     sum = es_block_sum(sum, shared);
     n = es_block_sum(n, shared);
-    const double result = penalise(slopes, sum / n, h, (double)a->how.gamma);
+    const double result =
+        penalise_entropy(slopes, sum / n, h, (double)a->how.gamma);
     const float each = (float)(h->factor * *slopes / n);
     for (int i = (int)threadIdx.x; a->dentropy && i < h->rows;
          i += (int)blockDim.x) {

@@ -118,8 +118,8 @@ typedef struct adamw_rates {
 } adamw_rates;
 
 template <int W, class A>
-static ES_DEVICE void update(const adamw_arguments *a, A *copy,
-                             const adamw_rates *rates, size_t at)
+static ES_DEVICE void update_params(const adamw_arguments *a, A *copy,
+                                    const adamw_rates *rates, size_t at)
 {
     const float beta1 = a->how.beta1, beta2 = a->how.beta2;
     float p[W], m[W], v[W], g[W];
@@ -158,9 +158,9 @@ static __global__ void adamw_kernel(adamw_arguments a, A *copy)
         return;
     for (size_t i = es_thread(); i < split.head + split.tail;
          i += es_all_threads())
-        update<1>(&a, copy, &rates, es_split_single(&split, i, lanes));
+        update_params<1>(&a, copy, &rates, es_split_single(&split, i, lanes));
     for (size_t i = es_thread(); i < split.n_packs; i += es_all_threads())
-        update<lanes>(&a, copy, &rates, split.head + i * lanes);
+        update_params<lanes>(&a, copy, &rates, split.head + i * lanes);
 }
 
 /* Returns the copy of `param` in the precision of products, or NULL if there is

@@ -137,7 +137,7 @@ typedef struct writing {
 
 /** Fetches a tensor from the model. `index` = a * N_PARTS + p selects part p (a
  *  tensor_part) of array a. */
-static es_status fill(void *user, size_t index, float *out, size_t n)
+static es_status fetch_tensor(void *user, size_t index, float *out, size_t n)
 {
     const writing *w = user;
     size_t array = index / N_PARTS;
@@ -158,7 +158,7 @@ static void add_tensor(writing *w, const es_parameter *parameter, size_t array,
     es_tensor_source *tensor = &w->tensors[w->n];
     *tensor = (es_tensor_source){.name = w->names[w->n],
                                  .n_dims = parameter->n_dims,
-                                 .fill = fill,
+                                 .fill = fetch_tensor,
                                  .user = w,
                                  .index = array * N_PARTS + part};
     for (int i = 0; i < parameter->n_dims; i++)
@@ -177,7 +177,7 @@ static es_status sum_model(const writing *w, uint64_t *sum)
         const es_tensor_source *tensor = &w->tensors[i];
         size_t n = es_model_parameter(w->model, tensor->index / N_PARTS).n;
         if ((status = es_grow(&values, n, sizeof *values, "a tensor")) < 0 ||
-            (status = fill(tensor->user, tensor->index, values, n)) < 0)
+            (status = fetch_tensor(tensor->user, tensor->index, values, n)) < 0)
             break;
         *sum = sum_tensor(*sum, tensor->name, tensor->n_dims, tensor->dims,
                           values, n);

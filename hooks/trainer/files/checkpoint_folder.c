@@ -95,8 +95,8 @@ static es_status list_files(listing *out, const char *path, const char *name)
     return status;
 }
 
-static es_status join(char out[ES_PATH_SIZE], const char *folder,
-                      const char *file)
+static es_status join_path(char out[ES_PATH_SIZE], const char *folder,
+                           const char *file)
 {
     size_t n = strlen(folder);
     const char *slash = n > 0 && folder[n - 1] == '/' ? "" : "/";
@@ -119,7 +119,7 @@ static void file_name(char out[NAME_SIZE], const char *name)
         out[0] = '_';
 }
 
-static es_status lock(es_checkpoint_folder *folder)
+static es_status lock_folder(es_checkpoint_folder *folder)
 {
     if (mkdir(folder->path, 0777) != 0 && errno != EEXIST)
         return es_fail(ES_EIO, "%s: cannot create the folder: %s", folder->path,
@@ -142,7 +142,7 @@ static es_status path_of(char out[ES_PATH_SIZE],
 {
     char file[NAME_MAX + 1];
     snprintf(file, sizeof file, "%s-%08" PRId64 SUFFIX, folder->name, step);
-    return join(out, folder->path, file);
+    return join_path(out, folder->path, file);
 }
 
 /** Checks that files can be created, so that a failure is reported now and not
@@ -218,7 +218,7 @@ static es_status check_entry(const es_checkpoint_folder *folder,
                              int64_t first_step)
 {
     char path[ES_PATH_SIZE], theirs[ES_UUID_SIZE];
-    es_status status = join(path, folder->path, item->file);
+    es_status status = join_path(path, folder->path, item->file);
     if (status != ES_OK || !read_uuid(theirs, path))
         return status;
     if (strcmp(theirs, uuid) != 0)
@@ -254,8 +254,8 @@ es_status es_checkpoint_folder_open(es_checkpoint_folder **out,
     folder->fd = -1;
     folder->keep = keep;
     file_name(folder->name, name);
-    if ((status = join(folder->path, path, "")) < 0 ||
-        (status = lock(folder)) < 0 ||
+    if ((status = join_path(folder->path, path, "")) < 0 ||
+        (status = lock_folder(folder)) < 0 ||
         (status = list_files(&all, folder->path, folder->name)) < 0)
         goto done;
     for (size_t i = 0; i < all.n; i++)
@@ -338,7 +338,7 @@ static es_status open_newest(es_checkpoint **out, const listing *all,
 {
     char path[ES_PATH_SIZE];
     for (size_t i = 0; i < all->n; i++) {
-        es_status status = join(path, folder, all->items[i].file);
+        es_status status = join_path(path, folder, all->items[i].file);
         if (status == ES_OK)
             status = es_checkpoint_open(out, path);
         if (status != ES_EFORMAT && status != ES_EIO)

@@ -42,7 +42,7 @@ static void skip_blanks(text_cursor *text)
 }
 
 /** Skips blanks; consumes `c` and returns true if it is the next character. */
-static bool take(text_cursor *text, char c)
+static bool take_character(text_cursor *text, char c)
 {
     skip_blanks(text);
     if (text->at == text->end || *text->at != c)
@@ -64,8 +64,8 @@ static bool take_word(text_cursor *text, const char *word)
 /** Reads a quoted string without escapes into out (size), NUL-terminated. */
 static bool take_string(text_cursor *text, char *out, size_t size)
 {
-    const char quote = take(text, '\'') ? '\'' : '"';
-    if (quote == '"' && !take(text, '"'))
+    const char quote = take_character(text, '\'') ? '\'' : '"';
+    if (quote == '"' && !take_character(text, '"'))
         return false;
     const char *start = text->at;
     const char *end = memchr(start, quote, (size_t)(text->end - start));
@@ -97,15 +97,15 @@ static bool take_extent(text_cursor *text, size_t *out)
 /** Reads a tuple of extents: "()", "(3,)", "(2, 3)", "(2, 3,)". */
 static bool take_shape(text_cursor *text, es_npy *out)
 {
-    if (!take(text, '('))
+    if (!take_character(text, '('))
         return false;
     bool comma = true;
-    while (!take(text, ')')) {
+    while (!take_character(text, ')')) {
         if (!comma || out->n_dims == ES_NPY_MAX_DIMS ||
             !take_extent(text, &out->dims[out->n_dims]))
             return false;
         out->n_dims++;
-        comma = take(text, ',');
+        comma = take_character(text, ',');
     }
     return out->n_dims != 1 || comma;
 }
@@ -137,7 +137,7 @@ static es_status take_entry(text_cursor *text, es_npy *out, int *seen,
                             const char *path)
 {
     char key[32];
-    if (!take_string(text, key, sizeof key) || !take(text, ':'))
+    if (!take_string(text, key, sizeof key) || !take_character(text, ':'))
         return malformed(path);
     const int this = strcmp(key, "descr") == 0           ? DESCR
                      : strcmp(key, "fortran_order") == 0 ? ORDER
@@ -161,16 +161,16 @@ static es_status take_entry(text_cursor *text, es_npy *out, int *seen,
 static es_status parse_header(es_npy *out, text_cursor text, const char *path)
 {
     int seen = 0;
-    if (!take(&text, '{'))
+    if (!take_character(&text, '{'))
         return malformed(path);
     bool comma = true;
-    while (!take(&text, '}')) {
+    while (!take_character(&text, '}')) {
         if (!comma)
             return malformed(path);
         es_status status = take_entry(&text, out, &seen, path);
         if (status < 0)
             return status;
-        comma = take(&text, ',');
+        comma = take_character(&text, ',');
     }
     skip_blanks(&text);
     return text.at != text.end || seen != ALL ? malformed(path) : ES_OK;

@@ -380,7 +380,8 @@ static float float_of_half(uint16_t half)
 }
 
 /** Converts n numbers of 2 or 8 bytes to float32. */
-static void widen(float *out, const void *in, size_t n, es_tensor_type type)
+static void widen_numbers(float *out, const void *in, size_t n,
+                          es_tensor_type type)
 {
     const uint16_t *narrow = in;
     const double *wide = in;
@@ -440,7 +441,7 @@ es_status es_safetensors_read(const es_safetensors *file,
                                 offset + done * size, file->path);
         if (status < 0)
             return status;
-        widen(out + done, block, some, tensor->type);
+        widen_numbers(out + done, block, some, tensor->type);
     }
     return ES_OK;
 }
@@ -458,8 +459,8 @@ es_status es_safetensors_read_bytes(const es_safetensors *file,
 
 /** Adds `value` to the object and takes ownership of it, even if the call
  *  fails. `value` is NULL if memory ran out. */
-static es_status add(json_t *object, const char *key, json_t *value,
-                     const char *path)
+static es_status add_member(json_t *object, const char *key, json_t *value,
+                            const char *path)
 {
     if (json_object_get(object, key)) {
         json_decref(value);
@@ -480,13 +481,13 @@ static es_status add_notes(json_t *header, const es_tensor_note *notes,
     json_t *texts = json_object();
     for (size_t i = 0; i < n_notes; i++) {
         es_status status =
-            add(texts, notes[i].key, json_string(notes[i].text), path);
+            add_member(texts, notes[i].key, json_string(notes[i].text), path);
         if (status < 0) {
             json_decref(texts);
             return status;
         }
     }
-    return add(header, "__metadata__", texts, path);
+    return add_member(header, "__metadata__", texts, path);
 }
 
 /** Computes the number of elements of a tensor and checks its extents. */
@@ -522,7 +523,7 @@ static es_status add_tensors(json_t *header, const es_tensor_source *tensors,
         json_t *entry =
             json_pack("{s:s, s:o, s:[I,I]}", "dtype", "F32", "shape", shape,
                       "data_offsets", (json_int_t)begin, (json_int_t)end);
-        if ((status = add(header, tensors[i].name, entry, path)) < 0)
+        if ((status = add_member(header, tensors[i].name, entry, path)) < 0)
             return status;
         begin = end;
     }

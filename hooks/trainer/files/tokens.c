@@ -281,7 +281,7 @@ static es_status read_sequence(const es_tokens *tokens, int32_t *inputs,
 }
 
 /** Returns a pseudo-random number that depends only on the arguments. */
-static uint64_t draw(uint64_t seed, uint64_t index, uint64_t sequence)
+static uint64_t draw_number(uint64_t seed, uint64_t index, uint64_t sequence)
 {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
     uint64_t hash = hash_mix(seed + odd);
@@ -297,7 +297,7 @@ es_status es_tokens_random_batch(const es_tokens *tokens, int32_t *inputs,
     es_status status = es_tokens_check_ctx(tokens, split, ctx);
     for (int b = 0; b < n_batch && status == ES_OK; b++) {
         uint64_t n_places = tokens->n[split] - (uint64_t)ctx;
-        uint64_t place = draw(seed, index, (uint64_t)b) % n_places;
+        uint64_t place = draw_number(seed, index, (uint64_t)b) % n_places;
         ptrdiff_t at = (ptrdiff_t)b * ctx;
         status =
             read_sequence(tokens, inputs + at, targets + at, split, place, ctx);
@@ -314,7 +314,7 @@ es_status es_tokens_whole_batch(const es_tokens *tokens, int32_t *inputs,
     for (int b = 0; b < n_batch && status == ES_OK; b++) {
         const uint64_t length = (uint64_t)ctx + 1;
         const uint64_t number =
-            draw(seed, index, (uint64_t)b) % (tokens->n[split] / length);
+            draw_number(seed, index, (uint64_t)b) % (tokens->n[split] / length);
         const ptrdiff_t at = (ptrdiff_t)b * ctx;
         status = read_sequence(tokens, inputs + at, targets + at, split,
                                number * length, ctx);

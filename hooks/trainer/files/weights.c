@@ -275,7 +275,7 @@ static void name_in_file(char out[TENSOR_NAME_MAX], const es_weights *weights,
 
 /** Returns the part of `text` after `prefix`, or NULL if `text` does not begin
  *  with it. */
-static const char *after(const char *text, const char *prefix)
+static const char *skip_prefix(const char *text, const char *prefix)
 {
     size_t n = strlen(prefix);
     return strncmp(text, prefix, n) == 0 ? text + n : NULL;
@@ -286,8 +286,8 @@ static const char *after(const char *text, const char *prefix)
 static const char *in_layer(int *layer, const es_weights *weights,
                             const char *name)
 {
-    const char *at = after(name, weights->prefix);
-    at = at ? after(at, weights->format->layer) : NULL;
+    const char *at = skip_prefix(name, weights->prefix);
+    at = at ? skip_prefix(at, weights->format->layer) : NULL;
     if (!at || *at < '0' || *at > '9' || (*at == '0' && at[1] != '.'))
         return NULL;
     *layer = 0;

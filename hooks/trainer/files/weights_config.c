@@ -40,7 +40,7 @@ static const char *name_of(const es_weights *weights, size_names names)
 /* --- the file ----------------------------------------------------------- */
 
 /** Loads config.json; *out stays NULL if the file does not exist. */
-static es_status load(json_t **out, const char *path)
+static es_status load_config(json_t **out, const char *path)
 {
     static const es_infile_limit limit = {1 << 20, "a configuration",
                                           ES_EFORMAT};
@@ -195,7 +195,7 @@ static es_status check_usual_type(const es_weights *weights, const json_t *from,
     return ES_OK;
 }
 
-static bool holds(const rule *wanted, const json_t *value)
+static bool rule_holds(const rule *wanted, const json_t *value)
 {
     switch (wanted->kind) {
     case NUMBER:
@@ -222,7 +222,7 @@ static es_status take_usual(es_weights *weights, const json_t *from,
     for (size_t i = 0; i < n; i++) {
         const json_t *value = json_object_get(from, rules[i].key);
         char number[ES_FLOAT_TEXT_MAX];
-        if (!value || holds(&rules[i], value))
+        if (!value || rule_holds(&rules[i], value))
             continue;
         if (rules[i].kind == NUMBER)
             return es_fail(ES_EFORMAT,
@@ -541,7 +541,7 @@ es_status es_weights_read_config(es_weights *weights, int n_head)
     char path[PATH_MAX];
     json_t *from = NULL;
     snprintf(path, sizeof path, "%.*sconfig.json", n, weights->path);
-    es_status status = load(&from, path);
+    es_status status = load_config(&from, path);
     if (status == ES_OK && from)
         status = take_all(weights, n_head, from, path);
     const es_family family = weights->config.family;

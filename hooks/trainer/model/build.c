@@ -27,8 +27,8 @@ typedef struct plan {
 
 /* Assigns an array of n_rows rows with `count` elements of `size` bytes each to
  * *out. */
-static void take(plan *to, es_mem **out, size_t n_rows, size_t count,
-                 size_t size)
+static void take_array(plan *to, es_mem **out, size_t n_rows, size_t count,
+                       size_t size)
 {
     size_t bytes;
     *out = to->memory ? es_mem_at(to->memory, to->at) : NULL;
@@ -44,10 +44,11 @@ static void take_norm(plan *to, const es_model *model, es_mem **y,
                       es_mem **mean, es_mem **rstd)
 {
     const size_t n = (size_t)es_model_n_rows(model);
-    take(to, y, n, (size_t)model->config.d_model, model->ops->activation_size);
+    take_array(to, y, n, (size_t)model->config.d_model,
+               model->ops->activation_size);
     if (!model->config.arch.rms_norm)
-        take(to, mean, n, 1, sizeof(float));
-    take(to, rstd, n, 1, sizeof(float));
+        take_array(to, mean, n, 1, sizeof(float));
+    take_array(to, rstd, n, 1, sizeof(float));
 }
 
 static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
@@ -59,20 +60,20 @@ static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
     /* If no array is assigned to `middle`, it uses the memory of the sum that
      * is computed next. */
     if (!es_model_traits(model)->is_parallel || es_model_is_scaled(model))
-        take(to, &layer->middle, n, d, act);
+        take_array(to, &layer->middle, n, d, act);
     /* In simplified blocks, the FFN uses the output of the attention's norm. */
     if (es_model_config_has_norm(config) &&
         !es_model_traits(model)->is_simplified)
         take_norm(to, model, &layer->u2, &layer->mean2, &layer->rstd2);
     /* A linear FFN keeps its inner values for the gradient of the weights. */
     if (config->arch.ffn != ES_FFN_FUSED)
-        take(to, &layer->pre, n, (size_t)es_model_config_ffn_width(config),
-             act);
+        take_array(to, &layer->pre, n,
+                   (size_t)es_model_config_ffn_width(config), act);
     if (config->arch.activation == ES_ACT_SWIGLU)
-        take(to, &layer->ffn_gate, n, (size_t)es_model_config_ffn_width(config),
-             act);
+        take_array(to, &layer->ffn_gate, n,
+                   (size_t)es_model_config_ffn_width(config), act);
     if (es_model_is_scaled(model) || es_model_traits(model)->is_post_norm)
-        take(to, &layer->f, n, d, act);
+        take_array(to, &layer->f, n, d, act);
 }
 
 /* Assigns the arrays for separate q, k and v, which are combined into qkv. */
@@ -84,12 +85,13 @@ static void plan_shared_heads(plan *to, const es_model *model,
     const size_t act = model->ops->activation_size;
     const int n_kv_head = es_model_config_kv_heads(config);
     const size_t keys = (size_t)es_model_config_key_width(config);
-    take(to, &layer->q, n, (size_t)es_model_config_query_width(config), act);
-    take(to, &layer->k, n, keys, act);
-    take(to, &layer->v, n, keys, act);
+    take_array(to, &layer->q, n, (size_t)es_model_config_query_width(config),
+               act);
+    take_array(to, &layer->k, n, keys, act);
+    take_array(to, &layer->v, n, keys, act);
     if (config->qk_norm)
-        take(to, &layer->head_rstd, n, (size_t)(config->n_head + n_kv_head),
-             sizeof(float));
+        take_array(to, &layer->head_rstd, n,
+                   (size_t)(config->n_head + n_kv_head), sizeof(float));
 }
 
 static void plan_layer(plan *to, const es_model *model, int index)
@@ -99,7 +101,7 @@ static void plan_layer(plan *to, const es_model *model, int index)
     const size_t n = (size_t)es_model_n_rows(model);
     const size_t d = (size_t)config->d_model, f4 = sizeof(float);
     const size_t act = model->ops->activation_size;
-    take(to, &layer->x, n, d, act);
+    take_array(to, &layer->x, n, d, act);
     if (index == config->n_layer)
         return;
     const size_t heads = (size_t)es_model_config_query_width(config);
@@ -107,19 +109,19 @@ static void plan_layer(plan *to, const es_model *model, int index)
     /* A norm after the sub-block writes its output to u2, so only its
      * statistics need memory. */
     if (has_norm && es_model_traits(model)->is_post_norm) {
-        take(to, &layer->mean1, n, 1, f4);
-        take(to, &layer->rstd1, n, 1, f4);
+        take_array(to, &layer->mean1, n, 1, f4);
+        take_array(to, &layer->rstd1, n, 1, f4);
     } else if (has_norm) {
         take_norm(to, model, &layer->u1, &layer->mean1, &layer->rstd1);
     }
     if (es_model_traits(model)->is_separate)
         plan_shared_heads(to, model, layer);
-    take(to, &layer->qkv, n, 3 * heads, act);
-    take(to, &layer->saved, n, ES_N_SAVED * (size_t)config->n_head, f4);
-    take(to, &layer->heads, n, heads, act);
+    take_array(to, &layer->qkv, n, 3 * heads, act);
+    take_array(to, &layer->saved, n, ES_N_SAVED * (size_t)config->n_head, f4);
+    take_array(to, &layer->heads, n, heads, act);
     if (config->arch.gate) {
-        take(to, &layer->gate, n, d, act);
-        take(to, &layer->gated, n, d, act);
+        take_array(to, &layer->gate, n, d, act);
+        take_array(to, &layer->gated, n, d, act);
     }
     if (es_model_has_ffn(model, index))
         plan_ffn(to, model, layer);
@@ -141,52 +143,53 @@ static void plan_shared(plan *to, es_model *model)
     const size_t md = (size_t)es_model_config_ffn_width(config);
     const size_t heads = (size_t)es_model_config_query_width(config);
     const size_t act = model->ops->activation_size;
-    take(to, &model->inputs, (size_t)es_model_n_inputs(model), 2,
-         sizeof(int32_t));
+    take_array(to, &model->inputs, (size_t)es_model_n_inputs(model), 2,
+               sizeof(int32_t));
     if (es_model_traits(model)->has_images)
-        take(to, &model->patches, n, (size_t)es_model_patch(model).n_in, act);
+        take_array(to, &model->patches, n, (size_t)es_model_patch(model).n_in,
+                   act);
     if (es_model_traits(model)->is_post_norm)
         take_norm(to, model, &model->embedded, &model->mean_e, &model->rstd_e);
     if (es_model_traits(model)->has_head) {
-        take(to, &model->head_pre, n, d, act);
-        take(to, &model->head_post, n, d, act);
+        take_array(to, &model->head_pre, n, d, act);
+        take_array(to, &model->head_post, n, d, act);
     }
     if (es_model_config_final_norm(config)) {
-        take(to, &model->normed, n, d, act);
+        take_array(to, &model->normed, n, d, act);
         if (!has_rms_norm(config))
-            take(to, &model->mean, n, 1, f4);
-        take(to, &model->rstd, n, 1, f4);
+            take_array(to, &model->mean, n, 1, f4);
+        take_array(to, &model->rstd, n, 1, f4);
     }
-    take(to, &model->logits, (size_t)es_model_loss_rows(model),
-         (size_t)es_model_logit_stride(model), act);
-    take(to, &model->row_loss, n, 1, f4);
-    take(to, &model->lse, n, 1, f4);
+    take_array(to, &model->logits, (size_t)es_model_loss_rows(model),
+               (size_t)es_model_logit_stride(model), act);
+    take_array(to, &model->row_loss, n, 1, f4);
+    take_array(to, &model->lse, n, 1, f4);
     if (config->arch.activation != ES_ACT_LINEAR)
-        take(to, &model->wide, n, md, act);
-    take(to, &model->dx, n, d, act);
-    take(to, &model->du, n, d, act);
+        take_array(to, &model->wide, n, md, act);
+    take_array(to, &model->dx, n, d, act);
+    take_array(to, &model->du, n, d, act);
     if (es_model_is_scaled(model) || config->dropout > 0)
-        take(to, &model->df, n, d, act);
+        take_array(to, &model->df, n, d, act);
     if (config->dropout > 0)
-        take(to, &model->kept, n, d, act);
+        take_array(to, &model->kept, n, d, act);
     if (es_model_traits(model)->is_parallel ||
         es_model_traits(model)->is_simplified || heads != d)
-        take(to, &model->dheads, n, heads, act);
+        take_array(to, &model->dheads, n, heads, act);
     if (config->arch.entropy_reg)
-        take(to, &model->dentropy, n, (size_t)config->n_head, f4);
-    take(to, &model->ereg, 1, 1, f4);
-    take(to, &model->dwide, n, md > 3 * heads ? md : 3 * heads, act);
+        take_array(to, &model->dentropy, n, (size_t)config->n_head, f4);
+    take_array(to, &model->ereg, 1, 1, f4);
+    take_array(to, &model->dwide, n, md > 3 * heads ? md : 3 * heads, act);
     const bool has_details = es_model_has_details(model);
     if (has_details && es_model_traits(model)->is_parallel &&
         !es_model_is_scaled(model))
-        take(to, &model->between, n, d, act);
+        take_array(to, &model->between, n, d, act);
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
         if (es_row_statistic_exists((es_row_statistic)i,
                                     config->arch.attention) &&
             (has_details ||
              !es_row_statistic_is_of_scores((es_row_statistic)i)))
-            take(to, &model->rows.array[i], n,
-                 (size_t)config->n_layer * (size_t)config->n_head, f4);
+            take_array(to, &model->rows.array[i], n,
+                       (size_t)config->n_layer * (size_t)config->n_head, f4);
 }
 
 static void plan_all(plan *to, es_model *model)
@@ -200,21 +203,21 @@ static void plan_all(plan *to, es_model *model)
     if (arch->weight_norm | arch->spectral_norm) {
         for (int index = 0; index < model->config.n_layer; index++) {
             es_layer_memory *layer = &model->layers[index];
-            take(to, &layer->sigma, ES_N_MATRICES, 3, f4);
+            take_array(to, &layer->sigma, ES_N_MATRICES, 3, f4);
             for (int i = 0; i < ES_N_MATRICES; i++) {
                 const size_t n =
                     es_model_normed_size(model, index, (es_matrix)i);
                 if (n > 0)
-                    take(to, &layer->weights[i], n, 1, f4);
+                    take_array(to, &layer->weights[i], n, 1, f4);
                 largest = n > largest ? n : largest;
             }
         }
-        take(to, &model->dweight, largest, 1, f4);
+        take_array(to, &model->dweight, largest, 1, f4);
     }
     plan_shared(to, model);
 }
 
-static es_status prepare(es_model *model)
+static es_status prepare_backend(es_model *model)
 {
     const es_model_config *config = &model->config;
     const int heads = 3 * es_model_config_query_width(config);
@@ -270,7 +273,7 @@ static es_status plan_memory(es_model *model)
     model->dheads = model->dheads ? model->dheads : model->du;
     if (!es_model_config_final_norm(&model->config))
         model->normed = model->layers[n_layer].x;
-    return prepare(model);
+    return prepare_backend(model);
 }
 
 /* --- building ------------------------------------------------------------- */
@@ -299,7 +302,7 @@ static es_status draw_parameters(es_model *model)
     return ES_OK;
 }
 
-static es_status build(es_model *model, int n_threads)
+static es_status build_model(es_model *model, int n_threads)
 {
     es_status status = model->ops->open(&model->backend, n_threads);
     if (status < 0)
@@ -396,7 +399,7 @@ es_status es_model_new(es_model **out, const es_model_config *config,
     model->config = *config;
     model->ops = ops;
     model->loss_scale = ops->scales_loss ? (float)ES_LOSS_SCALE_START : 1;
-    status = build(model, n_threads);
+    status = build_model(model, n_threads);
     if (status == ES_OK)
         *out = model;
     else

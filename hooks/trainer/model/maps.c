@@ -154,8 +154,8 @@ static void scaled_relu(float *row, int n, const es_attention *how)
 
 /** Computes the weights of query i of a head over the keys that the query sees,
  *  and writes them to maps->row (i + 1). */
-static void weigh(es_maps *maps, const float *q, int i, int head_width,
-                  const es_attention *how, const float *log_t)
+static void weigh_keys(es_maps *maps, const float *q, int i, int head_width,
+                       const es_attention *how, const float *log_t)
 {
     const int n = i + 1, n_ctx = maps->n_ctx;
     float *row = maps->row;
@@ -190,7 +190,7 @@ static void add_head(es_maps *maps, double *sums, const float *qkv,
                 qkv[(size_t)j * stride + (size_t)(maps->width + c)];
     for (int i = 0; i < n_ctx; i++) {
         double *cells = sums + (size_t)maps->cell[i] * (size_t)maps->size;
-        weigh(maps, qkv + (size_t)i * stride, i, head_width, how, log_t);
+        weigh_keys(maps, qkv + (size_t)i * stride, i, head_width, how, log_t);
         for (int j = 0; j <= i; j++)
             cells[maps->cell[j]] += (double)maps->row[j];
     }
@@ -232,7 +232,7 @@ es_status es_maps_add(es_maps *maps, es_model *model)
 /* --- results -------------------------------------------------------------- */
 
 /** Computes the tokens of cell c, first .. end - 1. */
-static void bounds(const es_maps *maps, int c, int *first, int *end)
+static void cell_bounds(const es_maps *maps, int c, int *first, int *end)
 {
     const int64_t n = maps->n_ctx, size = maps->size;
     *first = (int)((c * n + size - 1) / size);
@@ -244,8 +244,8 @@ static double count_pairs(const es_maps *maps, int query_cell, int key_cell)
 {
     int first, end, key, key_end;
     double n = 0;
-    bounds(maps, query_cell, &first, &end);
-    bounds(maps, key_cell, &key, &key_end);
+    cell_bounds(maps, query_cell, &first, &end);
+    cell_bounds(maps, key_cell, &key, &key_end);
     for (int i = first; i < end; i++)
         n += i < key ? 0 : (i < key_end ? i + 1 : key_end) - key;
     return n;

@@ -77,7 +77,7 @@ static group find_group(const es_model *model, int layer, es_matrix index,
 }
 
 /* Returns the address of element `floats` in an array of floats. */
-static es_mem *at(es_mem *array, size_t floats)
+static es_mem *float_at(es_mem *array, size_t floats)
 {
     return es_mem_at(array, floats * sizeof(float));
 }
@@ -122,13 +122,13 @@ static void make_group(const es_model *model, int layer, es_matrix index,
     if (model->config.arch.weight_norm & part->named_by)
         model->ops->weight_norm(
             model->backend, to, from,
-            at(es_model_value(model, layer, roles->g), part->g),
+            float_at(es_model_value(model, layer, roles->g), part->g),
             &part->columns);
     else if (model->config.arch.spectral_norm & part->named_by)
         model->ops->spectral_norm(
             model->backend, to, part->sigma,
-            at(es_model_value(model, layer, roles->u), part->u),
-            at(es_model_value(model, layer, roles->v), part->v), from,
+            float_at(es_model_value(model, layer, roles->u), part->u),
+            float_at(es_model_value(model, layer, roles->v), part->v), from,
             &part->columns, n_iterations);
     else
         model->ops->copy_columns(model->backend, to, from, &part->columns,
@@ -164,7 +164,7 @@ static es_mem *kept_parameters(const es_model *model, size_t *n)
 {
     const size_t *begins = model->params.group;
     *n = begins[ES_GROUP_PLAIN + 1] - begins[ES_GROUP_DECAY];
-    return at(model->values, begins[ES_GROUP_DECAY]);
+    return float_at(model->values, begins[ES_GROUP_DECAY]);
 }
 
 es_status es_model_keep_weights(const es_model *model)
@@ -226,16 +226,16 @@ static void group_backward(const es_model *model, int layer, es_matrix index,
     if (model->config.arch.weight_norm & part->named_by)
         model->ops->weight_norm_backward(
             model->backend, gradient,
-            at(es_model_gradient(model, layer, roles->g), part->g),
+            float_at(es_model_gradient(model, layer, roles->g), part->g),
             model->dweight, value,
-            at(es_model_value(model, layer, roles->g), part->g),
+            float_at(es_model_value(model, layer, roles->g), part->g),
             &part->columns);
     else if (model->config.arch.spectral_norm & part->named_by)
         model->ops->spectral_norm_backward(
             model->backend, gradient, model->dweight,
             model->layers[layer].weights[index], part->sigma,
-            at(es_model_value(model, layer, roles->u), part->u),
-            at(es_model_value(model, layer, roles->v), part->v),
+            float_at(es_model_value(model, layer, roles->u), part->u),
+            float_at(es_model_value(model, layer, roles->v), part->v),
             &part->columns);
     else
         model->ops->copy_columns(model->backend, gradient, model->dweight,
@@ -303,7 +303,7 @@ static es_status start_g(const es_model *model, int layer, es_matrix index)
         if (!(model->config.arch.weight_norm & part.named_by))
             continue;
         column_norms(values + n, values, &part.columns);
-        model->ops->store(model->backend, at(to, part.g), values + n,
+        model->ops->store(model->backend, float_at(to, part.g), values + n,
                           (size_t)part.columns.n * sizeof *values);
     }
     free(values);

@@ -58,8 +58,8 @@ static es_status check_access(const es_model *model, const es_mem *in,
 }
 
 /** Copies an array from `from` (values, gradients or moments) to the host. */
-static es_status load(es_model *model, es_mem *from, size_t index,
-                      float *values, size_t n)
+static es_status load_array(es_model *model, es_mem *from, size_t index,
+                            float *values, size_t n)
 {
     es_status status = check_access(model, from, index, n);
     if (status == ES_OK)
@@ -70,8 +70,8 @@ static es_status load(es_model *model, es_mem *from, size_t index,
     return status;
 }
 
-static es_status store(es_model *model, es_mem *into, size_t index,
-                       const float *values, size_t n)
+static es_status store_array(es_model *model, es_mem *into, size_t index,
+                             const float *values, size_t n)
 {
     es_status status = check_access(model, into, index, n);
     if (status == ES_OK)
@@ -84,21 +84,21 @@ static es_status store(es_model *model, es_mem *into, size_t index,
 
 es_status es_model_get(es_model *model, size_t index, float *values, size_t n)
 {
-    return load(model, model->values, index, values, n);
+    return load_array(model, model->values, index, values, n);
 }
 
 es_status es_model_set(es_model *model, size_t index, const float *values,
                        size_t n)
 {
     model->weights_are_stale = model->copies_are_stale = true;
-    return store(model, model->values, index, values, n);
+    return store_array(model, model->values, index, values, n);
 }
 
 es_status es_model_get_gradient(es_model *model, size_t index, float *values,
                                 size_t n)
 {
     const float scale = model->report.tally->control.loss_scale;
-    es_status status = load(model, model->gradients, index, values, n);
+    es_status status = load_array(model, model->gradients, index, values, n);
     for (size_t i = 0; status == ES_OK && scale != 1 && i < n; i++)
         values[i] /= scale;
     return status;
@@ -107,17 +107,17 @@ es_status es_model_get_gradient(es_model *model, size_t index, float *values,
 es_status es_model_get_moment(es_model *model, es_moment moment, size_t index,
                               float *values, size_t n)
 {
-    return load(model,
-                moment == ES_MOMENT_FIRST ? model->moment1 : model->moment2,
-                index, values, n);
+    return load_array(
+        model, moment == ES_MOMENT_FIRST ? model->moment1 : model->moment2,
+        index, values, n);
 }
 
 es_status es_model_set_moment(es_model *model, es_moment moment, size_t index,
                               const float *values, size_t n)
 {
-    return store(model,
-                 moment == ES_MOMENT_FIRST ? model->moment1 : model->moment2,
-                 index, values, n);
+    return store_array(
+        model, moment == ES_MOMENT_FIRST ? model->moment1 : model->moment2,
+        index, values, n);
 }
 
 int64_t es_model_n_updates(const es_model *model)

@@ -63,14 +63,15 @@ static es_role role_of(const es_model_config *config,
 
 /* Replaces every NaN by the ordinary NaN, because readers could otherwise
  * mistake it for es_missing(), which is a NaN with another bit pattern. */
-static float plain(float value)
+static float plain_nan(float value)
 {
     return isnan(value) ? NAN : value;
 }
 
 /* Computes the series (mean, minimum or maximum) of a head's temperatures from
  * their logarithms (T). */
-static float summarise(const float *log_t, int n, es_parameter_series series)
+static float summarise_temperatures(const float *log_t, int n,
+                                    es_parameter_series series)
 {
     double sum = 0;
     float low = INFINITY, high = -INFINITY;
@@ -201,10 +202,11 @@ void es_parameter_series_read(float *out, const es_model *model,
         const bool is_there = value_of(model, layer, role);
         if (role == ES_ROLE_LOG_T)
             for (int h = 0; h < config->n_head; h++)
-                *out++ = summarise(from + h * config->ctx, config->ctx, series);
+                *out++ = summarise_temperatures(from + h * config->ctx,
+                                                config->ctx, series);
         else
             for (size_t i = 0; i < each; i++)
-                *out++ = is_there ? plain(from[i]) : es_missing();
+                *out++ = is_there ? plain_nan(from[i]) : es_missing();
     }
 }
 
@@ -237,7 +239,7 @@ void es_parameter_member_name(char out[ES_PARAMETER_MEMBER_SIZE],
 
 static float member_of(const source *of, const float *from, size_t at)
 {
-    return plain(of->role == ES_ROLE_LOG_T ? expf(from[at]) : from[at]);
+    return plain_nan(of->role == ES_ROLE_LOG_T ? expf(from[at]) : from[at]);
 }
 
 void es_parameter_members_read(float *out, const es_model *model)

@@ -344,7 +344,7 @@ bool es_model_config_final_norm(const es_model_config *config)
     return config->final_norm == ES_FINAL_ON;
 }
 
-static int extent(char letter, const es_model_config *config)
+static int extent_of(char letter, const es_model_config *config)
 {
     switch (letter) {
     case 'V':
@@ -412,8 +412,8 @@ static es_param_group group_of(es_init init)
     }
 }
 
-static void add(es_params *params, const es_model_config *config, es_role role,
-                int layer)
+static void add_param(es_params *params, const es_model_config *config,
+                      es_role role, int layer)
 {
     const row *from = &rows_of(config)[role];
     es_param *param = &params->table[params->n];
@@ -430,7 +430,7 @@ static void add(es_params *params, const es_model_config *config, es_role role,
         snprintf(param->name, sizeof param->name, "%s%d.%s",
                  es_families[config->family].layer, layer, from->name);
     for (int i = 0; i < param->n_dims; i++) {
-        param->dims[i] = extent(from->shape[i], config);
+        param->dims[i] = extent_of(from->shape[i], config);
         param->n *= (size_t)param->dims[i];
     }
     param->n_trainable = count_trainable(param, config);
@@ -444,11 +444,11 @@ static void add_range(es_params *params, const es_model_config *config,
     const unsigned facts = facts_of(config, layer);
     for (int role = (int)first; role <= (int)last; role++)
         if (rows[role].name && (rows[role].when & facts) == rows[role].when)
-            add(params, config, (es_role)role, layer);
+            add_param(params, config, (es_role)role, layer);
 }
 
 /* Assigns every array an offset; returns false if the total size overflows. */
-static bool place(es_params *params)
+static bool place_params(es_params *params)
 {
     size_t end = 0;
     for (int group = 0; group < ES_N_GROUPS; group++) {
@@ -481,7 +481,7 @@ es_status es_params_list(es_params *out, const es_model_config *config)
     for (int layer = 0; layer < config->n_layer; layer++)
         add_range(out, config, ES_ROLE_LN_1_WEIGHT, ES_ROLE_FUSED_V, layer);
     add_range(out, config, ES_ROLE_GLOBAL_SLOPE, ES_ROLE_LN_F_BIAS, -1);
-    if (!place(out))
+    if (!place_params(out))
         return es_fail(ES_ENOMEM, "the size of the model overflows: give a "
                                   "smaller --d-model, --vocab or --n-layer");
     return ES_OK;
@@ -502,7 +502,7 @@ const es_param *es_params_find(const es_params *params, int layer, es_role role)
 
 /* --- initial values ------------------------------------------------------ */
 
-static void fill(float *out, size_t n, double value)
+static void fill_floats(float *out, size_t n, double value)
 {
     for (size_t i = 0; i < n; i++)
         out[i] = (float)value;
@@ -534,26 +534,26 @@ void es_param_draw(float *out, const es_param *param,
     case ES_INIT_ZERO:
     case ES_INIT_ZERO_MATRIX:
     case ES_INIT_STAYS_ZERO:
-        fill(out, param->n, 0);
+        fill_floats(out, param->n, 0);
         break;
     case ES_INIT_TEN:
-        fill(out, param->n, 10);
+        fill_floats(out, param->n, 10);
         break;
     case ES_INIT_ONE:
     case ES_INIT_NORMS:
-        fill(out, param->n, 1);
+        fill_floats(out, param->n, 1);
         break;
     case ES_INIT_NORMAL:
         es_random_normal(out, param->n, 0.02, config->seed, stream, n_threads);
         break;
     case ES_INIT_LOG_T:
-        fill(out, param->n, log(config->t_init));
+        fill_floats(out, param->n, log(config->t_init));
         break;
     case ES_INIT_THETA:
-        fill(out, param->n, config->theta_init);
+        fill_floats(out, param->n, config->theta_init);
         break;
     case ES_INIT_SLOPE:
-        fill(out, param->n, config->arch.slope);
+        fill_floats(out, param->n, config->arch.slope);
         break;
     case ES_INIT_POWER:
         es_random_normal(out, param->n, 1, config->seed, stream, n_threads);

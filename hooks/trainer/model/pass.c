@@ -309,16 +309,17 @@ static void drop_activations(const es_model *model, es_mem *y,
                             (size_t)config->d_model);
 }
 
-static void multiply(const es_model *model, es_mem *y, const es_mem *residual,
-                     const es_mem *x, int layer, es_matrix matrix)
+static void multiply_matrix(const es_model *model, es_mem *y,
+                            const es_mem *residual, const es_mem *x, int layer,
+                            es_matrix matrix)
 {
     const es_linear linear = es_model_linear(model, layer, matrix);
     model->ops->linear(model->backend, y, residual, x, &linear,
                        es_model_n_rows(model));
 }
 
-static void norm(const es_model *model, es_mem *y, es_mem *mean, es_mem *rstd,
-                 const es_mem *x, int layer, es_role weight)
+static void apply_norm(const es_model *model, es_mem *y, es_mem *mean,
+                       es_mem *rstd, const es_mem *x, int layer, es_role weight)
 {
     es_mem *peak = weight == ES_ROLE_LN_E_WEIGHT
                        ? NULL
@@ -353,15 +354,15 @@ static void make_qkv(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
     if (!es_model_traits(model)->is_separate) {
-        multiply(model, at->qkv, NULL, at->u1, layer, ES_MATRIX_ATTN);
+        multiply_matrix(model, at->qkv, NULL, at->u1, layer, ES_MATRIX_ATTN);
         return;
     }
     const es_sharing sharing = describe_sharing(model, layer);
-    multiply(model, at->q, NULL, at->u1, layer, ES_MATRIX_Q);
-    multiply(model, at->k, NULL, at->u1, layer, ES_MATRIX_K);
+    multiply_matrix(model, at->q, NULL, at->u1, layer, ES_MATRIX_Q);
+    multiply_matrix(model, at->k, NULL, at->u1, layer, ES_MATRIX_K);
     const bool has_values = !es_model_traits(model)->is_simplified;
     if (has_values)
-        multiply(model, at->v, NULL, at->u1, layer, ES_MATRIX_V);
+        multiply_matrix(model, at->v, NULL, at->u1, layer, ES_MATRIX_V);
     model->ops->spread_heads(model->backend, at->qkv, at->head_rstd, at->q,
                              at->k, has_values ? at->v : at->u1, &sharing);
 }
@@ -370,8 +371,8 @@ static void forward_attention(const es_model *model, int layer, bool measure)
 {
     const es_layer_memory *at = &model->layers[layer];
     if (at->u1 != at->x)
-        norm(model, at->u1, at->mean1, at->rstd1, at->x, layer,
-             ES_ROLE_LN_1_WEIGHT);
+        apply_norm(model, at->u1, at->mean1, at->rstd1, at->x, layer,
+                   ES_ROLE_LN_1_WEIGHT);
     make_qkv(model, layer);
     /* The entropy regulariser needs the entropies in every step. */
     const es_attention attention = es_model_attention(model, layer);
@@ -400,7 +401,7 @@ static void forward_attention(const es_model *model, int layer, bool measure)
                                          layer * model->config.n_head),
             at->saved, &attention);
     if (model->config.arch.gate) {
-        multiply(model, at->gate, NULL, at->u1, layer, ES_MATRIX_GATE);
+        multiply_matrix(model, at->gate, NULL, at->u1, layer, ES_MATRIX_GATE);
         model->ops->gate(model->backend, at->gated, at->heads, at->gate,
                          (size_t)es_model_n_rows(model) *
                              (size_t)model->config.d_model);
@@ -417,24 +418,26 @@ static void forward_attention(const es_model *model, int layer, bool measure)
         return;
     }
     if (!model->drops) {
-        multiply(model, at->middle, at->x, at->gated, layer, ES_MATRIX_PROJ);
+        multiply_matrix(model, at->middle, at->x, at->gated, layer,
+                        ES_MATRIX_PROJ);
     } else {
-        multiply(model, model->kept, NULL, at->gated, layer, ES_MATRIX_PROJ);
+        multiply_matrix(model, model->kept, NULL, at->gated, layer,
+                        ES_MATRIX_PROJ);
         drop_activations(model, at->middle, at->x, model->kept,
                          ES_DROP_ATTENTION + 2 * layer, false);
     }
     if (es_model_traits(model)->is_post_norm)
-        norm(model, at->u2, at->mean1, at->rstd1, at->middle, layer,
-             ES_ROLE_LN_1_WEIGHT);
+        apply_norm(model, at->u2, at->mean1, at->rstd1, at->middle, layer,
+                   ES_ROLE_LN_1_WEIGHT);
 }
 
 /* Writes FFN(u2) to `out`; adds `residual` unless it is NULL. */
-static void feed(const es_model *model, int layer, es_mem *out,
-                 const es_mem *residual)
+static void feed_forward(const es_model *model, int layer, es_mem *out,
+                         const es_mem *residual)
 {
     const es_layer_memory *at = &model->layers[layer];
     if (model->config.arch.ffn == ES_FFN_FUSED) {
-        multiply(model, out, residual, at->u2, layer, ES_MATRIX_FUSED);
+        multiply_matrix(model, out, residual, at->u2, layer, ES_MATRIX_FUSED);
         return;
     }
     const es_linear fc = es_model_linear(model, layer, ES_MATRIX_FC);
@@ -442,12 +445,13 @@ static void feed(const es_model *model, int layer, es_mem *out,
     es_act act = es_model_act(model, layer);
     es_mem *post = find_post(model, layer);
     if (at->ffn_gate) {
-        multiply(model, at->ffn_gate, NULL, at->u2, layer, ES_MATRIX_FFN_GATE);
-        multiply(model, at->pre, NULL, at->u2, layer, ES_MATRIX_FC);
+        multiply_matrix(model, at->ffn_gate, NULL, at->u2, layer,
+                        ES_MATRIX_FFN_GATE);
+        multiply_matrix(model, at->pre, NULL, at->u2, layer, ES_MATRIX_FC);
         es_model_find_peak(model, layer, ES_PEAK_ACT, at->ffn_gate, n_wide);
         model->ops->swiglu(model->backend, post, at->ffn_gate, at->pre, n_wide);
     } else if (es_model_acts_by_polynomial(model, layer)) {
-        multiply(model, at->pre, NULL, at->u2, layer, ES_MATRIX_FC);
+        multiply_matrix(model, at->pre, NULL, at->u2, layer, ES_MATRIX_FC);
         es_model_find_peak(model, layer, ES_PEAK_ACT, at->pre, n_wide);
         es_model_act_polynomial(model, post, at->pre, layer);
     } else {
@@ -460,7 +464,7 @@ static void feed(const es_model *model, int layer, es_mem *out,
             es_model_find_peak(model, layer, ES_PEAK_ACT, at->pre, n_wide);
         es_model_act_polynomial(model, post, at->pre, layer);
     }
-    multiply(model, out, residual, post, layer, ES_MATRIX_MLP_PROJ);
+    multiply_matrix(model, out, residual, post, layer, ES_MATRIX_MLP_PROJ);
 }
 
 static void forward_ffn(const es_model *model, int layer)
@@ -468,25 +472,25 @@ static void forward_ffn(const es_model *model, int layer)
     const es_layer_memory *at = &model->layers[layer];
     const int place = ES_DROP_FFN + 2 * layer;
     if (es_model_traits(model)->is_post_norm) {
-        feed(model, layer, at->f, model->drops ? NULL : at->u2);
+        feed_forward(model, layer, at->f, model->drops ? NULL : at->u2);
         if (model->drops)
             drop_activations(model, at->f, at->u2, at->f, place, false);
-        norm(model, at[1].x, at->mean2, at->rstd2, at->f, layer,
-             ES_ROLE_LN_2_WEIGHT);
+        apply_norm(model, at[1].x, at->mean2, at->rstd2, at->f, layer,
+                   ES_ROLE_LN_2_WEIGHT);
         return;
     }
     if (at->u2 != at->x2)
-        norm(model, at->u2, at->mean2, at->rstd2, at->x2, layer,
-             ES_ROLE_LN_2_WEIGHT);
+        apply_norm(model, at->u2, at->mean2, at->rstd2, at->x2, layer,
+                   ES_ROLE_LN_2_WEIGHT);
     if (!es_model_is_scaled(model)) {
-        feed(model, layer, model->drops ? model->kept : at[1].x,
-             model->drops ? NULL : at->middle);
+        feed_forward(model, layer, model->drops ? model->kept : at[1].x,
+                     model->drops ? NULL : at->middle);
         if (model->drops)
             drop_activations(model, at[1].x, at->middle, model->kept, place,
                              false);
         return;
     }
-    feed(model, layer, at->f, NULL);
+    feed_forward(model, layer, at->f, NULL);
     if (model->drops)
         drop_activations(model, at->f, NULL, at->f, place, false);
     model->ops->combine(model->backend, at[1].x, at->middle, at->f,
@@ -509,7 +513,7 @@ static void measure_layer(const es_model *model, int layer)
 }
 
 /* Computes the first layer's input from tokens or patches. */
-static void embed(const es_model *model, es_mem *x)
+static void embed_inputs(const es_model *model, es_mem *x)
 {
     const es_model_config *config = &model->config;
     es_mem *const sum = model->embedded ? model->embedded : x;
@@ -533,8 +537,8 @@ static void embed(const es_model *model, es_mem *x)
         find_positions(model, es_model_value(model, -1, ES_ROLE_WPE)),
         config->batch, config->ctx, config->d_model);
     if (sum != x)
-        norm(model, x, model->mean_e, model->rstd_e, sum, -1,
-             ES_ROLE_LN_E_WEIGHT);
+        apply_norm(model, x, model->mean_e, model->rstd_e, sum, -1,
+                   ES_ROLE_LN_E_WEIGHT);
 }
 
 static void forward_blocks(const es_model *model, bool measure)
@@ -543,7 +547,7 @@ static void forward_blocks(const es_model *model, bool measure)
     if (config->arch.entropy_reg)
         model->ops->zero(model->backend, model->ereg, sizeof(float));
     es_mem *x = model->layers[0].x;
-    embed(model, x);
+    embed_inputs(model, x);
     if (model->drops)
         drop_activations(model, x, NULL, x, ES_DROP_EMBEDDING, false);
     for (int layer = 0; layer < config->n_layer; layer++) {
@@ -573,8 +577,8 @@ static void forward_end(const es_model *model)
         x = model->head_post;
     }
     if (model->normed != x)
-        norm(model, model->normed, model->mean, model->rstd, x, -1,
-             ES_ROLE_LN_F_WEIGHT);
+        apply_norm(model, model->normed, model->mean, model->rstd, x, -1,
+                   ES_ROLE_LN_F_WEIGHT);
 }
 
 void es_model_run_pass(es_model *model, bool has_targets, bool training)
@@ -669,7 +673,7 @@ static void norm_backward(const es_model *model, const es_mem *dy,
 }
 
 /* Copies one gradient (N,d) over another. */
-static void move(const es_model *model, es_mem *to, const es_mem *from)
+static void copy_gradient(const es_model *model, es_mem *to, const es_mem *from)
 {
     const size_t n =
         (size_t)es_model_n_rows(model) * (size_t)model->config.d_model;
@@ -683,7 +687,7 @@ static void norm_in_place(const es_model *model, const es_mem *x,
                           const es_mem *mean, const es_mem *rstd, int layer,
                           es_role weight)
 {
-    move(model, model->du, model->dx);
+    copy_gradient(model, model->du, model->dx);
     model->ops->zero(model->backend, model->dx,
                      (size_t)es_model_n_rows(model) *
                          (size_t)model->config.d_model *
@@ -943,7 +947,7 @@ static void backward_end(const es_model *model, double scale)
         es_model_n_rows(model), !model->overwrites);
     model->ops->linear_backward_input(model->backend, model->du, model->dx,
                                       &linear, es_model_n_rows(model), false);
-    move(model, model->dx, model->du);
+    copy_gradient(model, model->dx, model->du);
 }
 
 /* Computes the gradients of the embeddings from the gradient of the first
@@ -973,7 +977,7 @@ static void embed_backward(const es_model *model)
         model->tokens, model->dx, config->batch, config->ctx, config->d_model);
 }
 
-static void backward(const es_model *model, double scale)
+static void run_backward(const es_model *model, double scale)
 {
     const es_model_config *config = &model->config;
     backward_end(model, scale);
@@ -1004,10 +1008,10 @@ void es_model_run_backward(es_model *model, double scale)
     model->gradient_scale = scale;
     if (!es_model_captures_scale(model, scale) ||
         model->drops != (model->config.dropout > 0))
-        backward(model, scale);
+        run_backward(model, scale);
     else if (!es_model_replays(model, ES_SEQUENCE_BACKWARD + !model->has_loss +
                                           2 * model->overwrites)) {
-        backward(model, scale);
+        run_backward(model, scale);
         es_model_launch(model);
     }
     model->overwrites = false;

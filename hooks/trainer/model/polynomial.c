@@ -139,8 +139,8 @@ const es_findings *es_model_findings(const es_model *model)
 
 /* Returns the entry for a place in the current pass, and sets *found to its
  * findings in the back-end's memory; NULL if polynomials are off. */
-static const site *arrive(const es_model *model, es_mem **found, int layer,
-                          es_site place)
+static const site *find_site(const es_model *model, es_mem **found, int layer,
+                             es_site place)
 {
     const es_polynomials *p = model->polynomials;
     if (!p || p->mode == ES_POLYNOMIAL_OFF)
@@ -161,10 +161,10 @@ bool es_model_norm_polynomial(const es_model *model, es_mem *y, const es_mem *x,
     es_mem *found;
     const bool is_last = weight == ES_ROLE_LN_F_WEIGHT;
     const site *here =
-        arrive(model, &found, is_last ? model->config.n_layer : layer,
-               is_last                         ? ES_SITE_ATTN
-               : weight == ES_ROLE_LN_1_WEIGHT ? ES_SITE_NORM_1
-                                               : ES_SITE_NORM_2);
+        find_site(model, &found, is_last ? model->config.n_layer : layer,
+                  is_last                         ? ES_SITE_ATTN
+                  : weight == ES_ROLE_LN_1_WEIGHT ? ES_SITE_NORM_1
+                                                  : ES_SITE_NORM_2);
     if (!here)
         return false;
     const bool on = is_on(model);
@@ -181,7 +181,7 @@ bool es_model_act_polynomial(const es_model *model, es_mem *post,
                              const es_mem *pre, int layer)
 {
     es_mem *found;
-    const site *here = arrive(model, &found, layer, ES_SITE_ACT);
+    const site *here = find_site(model, &found, layer, ES_SITE_ACT);
     if (!here || !es_model_has_site(&model->config, layer, ES_SITE_ACT))
         return false;
     const bool on = is_on(model);
@@ -208,7 +208,7 @@ bool es_model_attention_polynomial(const es_model *model, int layer,
 {
     es_mem *found;
     const es_layer_memory *at = &model->layers[layer];
-    const site *here = arrive(model, &found, layer, ES_SITE_ATTN);
+    const site *here = find_site(model, &found, layer, ES_SITE_ATTN);
     if (!here)
         return false;
     const bool on = is_on(model);

@@ -74,7 +74,7 @@ void es_model_find_score_peak(const es_model *model, int layer)
 
 /* --- backward ------------------------------------------------------------- */
 
-static const es_mem *control(const es_model *model)
+static const es_mem *find_control(const es_model *model)
 {
     return es_model_reported(model, &model->report.tally->control);
 }
@@ -87,7 +87,7 @@ void es_model_pull_peak(const es_model *model, int layer, es_peak_place place,
         model->ops->pull_peak(
             model->backend, dx,
             es_model_reported(model, peak_of(model, layer, place)),
-            (float)(weight * model->gradient_scale), control(model));
+            (float)(weight * model->gradient_scale), find_control(model));
 }
 
 void es_model_pull_score_peak(const es_model *model, int layer, es_mem *dqkv)
@@ -99,7 +99,7 @@ void es_model_pull_score_peak(const es_model *model, int layer, es_mem *dqkv)
             model->backend, dqkv, model->layers[layer].qkv,
             es_model_reported(model, peak_of(model, layer, ES_PEAK_ATTN)),
             &attention, (float)(weight * model->gradient_scale),
-            control(model));
+            find_control(model));
 }
 
 /* --- results ------------------------------------------------------------- */
@@ -120,7 +120,7 @@ double es_model_range_loss(const es_model *model)
 }
 
 /* Returns the larger of two numbers, or NaN if either is NaN. */
-static float join(float x, float y)
+static float larger_or_nan(float x, float y)
 {
     return isnan(x) || x > y ? x : y;
 }
@@ -143,7 +143,8 @@ float es_model_range(const es_model *model, es_range_kind range, int layer)
         return has_ffn && es_model_act(model, layer).kind != ES_ACT_LINEAR
                    ? largest_of(model, layer, ES_PEAK_ACT)
                    : es_missing();
-    const float own = join(largest_of(model, layer, ES_PEAK_NORM_1),
-                           largest_of(model, layer, ES_PEAK_NORM_2));
-    return is_last ? join(own, largest_of(model, -1, ES_PEAK_NORM_1)) : own;
+    const float own = larger_or_nan(largest_of(model, layer, ES_PEAK_NORM_1),
+                                    largest_of(model, layer, ES_PEAK_NORM_2));
+    return is_last ? larger_or_nan(own, largest_of(model, -1, ES_PEAK_NORM_1))
+                   : own;
 }

@@ -99,7 +99,8 @@ static es_rank_patience patience_of(const es_ranks *ranks)
 
 /* Joins this rank's device with the devices of the other ranks. If another rank
  * has failed, returns that rank's error. */
-static es_status meet(es_model *model, const char id[ES_RANK_ID_SIZE])
+static es_status join_own_device(es_model *model,
+                                 const char id[ES_RANK_ID_SIZE])
 {
     es_transport *transport = model->ranks->transport;
     const es_rank_patience patience = patience_of(model->ranks);
@@ -133,7 +134,7 @@ static es_status join_devices(es_model *model, char *note, size_t size)
         if (!all[r].has_library)
             ranks->by_device = false;
     if (ranks->by_device)
-        status = meet(model, all[0].id);
+        status = join_own_device(model, all[0].id);
     ranks->is_ordered = is_ordered(model);
     return status == ES_OK ? es_transport_wait(ranks->transport) : status;
 }

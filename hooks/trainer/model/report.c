@@ -165,7 +165,7 @@ es_status es_model_status(es_model *model)
 }
 
 /* Ends the passes, and counts the step if its update was not skipped. */
-static es_status end(es_model *model, es_outcome *out, size_t n_bytes)
+static es_status end_passes(es_model *model, es_outcome *out, size_t n_bytes)
 {
     es_report *report = &model->report;
     es_status status = es_model_wait_ranks(model);
@@ -187,15 +187,15 @@ es_status es_model_end(es_model *model, es_outcome *out)
     if (!model->is_updating)
         es_model_detail_weights(model);
     es_model_end_polynomials(model);
-    return end(model, out, es_model_report_bytes(model));
+    return end_passes(model, out, es_model_report_bytes(model));
 }
 
 es_status es_model_end_step(es_model *model, es_outcome *out)
 {
     const es_report *report = &model->report;
-    return end(model, out,
-               report->head_details ? es_model_report_bytes(model)
-                                    : report->n_always);
+    return end_passes(model, out,
+                      report->head_details ? es_model_report_bytes(model)
+                                           : report->n_always);
 }
 
 /* --- reports that are fetched later -------------------------------------- */

@@ -47,8 +47,8 @@ static void clip_heads(const es_model *model, const es_mem *control)
         }
 }
 
-static void update(const es_model *model, const es_train_config *train,
-                   bool may_skip)
+static void update_parameters(const es_model *model,
+                              const es_train_config *train, bool may_skip)
 {
     const es_tally *tally = model->report.tally;
     es_mem *squares = es_model_reported(model, &tally->squares);
@@ -102,9 +102,9 @@ static void run_update(es_model *model, const es_train_config *train,
 {
     es_model_detail_weights(model);
     if (!captures_config(model, train))
-        update(model, train, may_skip);
+        update_parameters(model, train, may_skip);
     else if (!es_model_replays(model, ES_SEQUENCE_UPDATE + may_skip)) {
-        update(model, train, may_skip);
+        update_parameters(model, train, may_skip);
         es_model_launch(model);
     }
     es_model_detail_step(model, train);

@@ -67,7 +67,7 @@ es_status es_address_read(es_address *out, const char *path)
 
 /* --- writing -------------------------------------------------------------- */
 
-static bool print(FILE *stream, const es_address *place)
+static bool print_address(FILE *stream, const es_address *place)
 {
     fprintf(stream, "%s\nkey %s\nhost %s\nport %d\n", FIRST_LINE, place->key,
             place->host, place->port);
@@ -85,7 +85,7 @@ es_status es_address_write(const es_address *place, const char *path)
             ? open(new, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)
             : -1;
     FILE *stream = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (stream && print(stream, place) && rename(new, path) == 0)
+    if (stream && print_address(stream, place) && rename(new, path) == 0)
         return ES_OK;
     const int error = errno;
     if (fd >= 0) {

@@ -184,7 +184,7 @@ static void keep_guest(meeting *m, int fd, const hello *guest)
 
 /* Accepts one pending connection, if there is any. Closes connections that do
  * not belong to this training run. */
-static es_status admit(meeting *m)
+static es_status admit_guest(meeting *m)
 {
     hello guest;
     const int fd =
@@ -237,7 +237,7 @@ static es_status receive_guests(meeting *m)
          missing = find_missing(m, &n)) {
         struct pollfd waits = {.fd = m->listener, .events = POLLIN};
         if (poll(&waits, 1, 100) > 0)
-            status = admit(m);
+            status = admit_guest(m);
         else if ((status = look_at_clock(m, missing)) == ES_OK)
             status = check_present(m);
     }
@@ -323,7 +323,7 @@ static es_status read_answer(meeting *m)
 
 /* Connects to the rank at this address and sends a hello. Returns the
  * connection, or -1. */
-static int greet(const es_address *place, const hello *own)
+static int greet_rank(const es_address *place, const hello *own)
 {
     const int fd = connect_to(place, own->place.host);
     hello as_known = *own;
@@ -346,7 +346,7 @@ static es_status find_host(meeting *m, const hello *own)
         const es_status found = es_address_read(&place, m->options->rendezvous);
         if (found == ES_EUSAGE)
             return found;
-        m->peers[0].fd = found == ES_OK ? greet(&place, own) : -1;
+        m->peers[0].fd = found == ES_OK ? greet_rank(&place, own) : -1;
         if (m->peers[0].fd >= 0) {
             if ((status = wait_for_answer(m)) == ES_OK)
                 status = read_answer(m);
@@ -376,7 +376,8 @@ static es_status join_mesh(meeting *m)
         peer->pid = m->all[r].pid;
         memcpy(peer->host, m->all[r].place.host, sizeof peer->host);
         peer->host[sizeof peer->host - 1] = 0;
-        if (r > 0 && r < rank && (peer->fd = greet(&m->all[r].place, &own)) < 0)
+        if (r > 0 && r < rank &&
+            (peer->fd = greet_rank(&m->all[r].place, &own)) < 0)
             return es_fail(ES_EIO,
                            "rank %d cannot connect to rank %d on %s: let the "
                            "hosts reach each other by TCP",

@@ -121,7 +121,7 @@ static es_status give_up(es_transport *t, es_status code, int origin)
 }
 
 /* Fails because a rank no longer answers; `how` completes the message. */
-static es_status lose(es_transport *t, int rank, const char *how)
+static es_status lose_rank(es_transport *t, int rank, const char *how)
 {
     es_fail(ES_EIO,
             "rank %d (process %d on %s) %s: see its messages, then start all "
@@ -143,7 +143,7 @@ static es_status check_packet(es_transport *t, int rank)
     if (packet->magic == ES_PACKET_MAGIC && packet->kind == ES_PACKET_DATA &&
         packet->number == t->number && packet->bytes == p->n_in)
         return ES_OK;
-    return lose(t, rank, "is out of step with the other ranks");
+    return lose_rank(t, rank, "is out of step with the other ranks");
 }
 
 /* Sends as many bytes to the rank as possible without waiting. */
@@ -185,7 +185,7 @@ static es_status receive_some(es_transport *t, int rank)
         if (some < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return ES_OK;
         if (some == 0 || (some < 0 && errno != EINTR))
-            return lose(t, rank, "has ended unexpectedly");
+            return lose_rank(t, rank, "has ended unexpectedly");
         p->n_come += some > 0 ? (size_t)some : 0;
         if (in_head && p->n_come == head &&
             (status = check_packet(t, rank)) != ES_OK)
@@ -220,7 +220,7 @@ static int list_waits(es_transport *t, int *first)
 }
 
 /* Sends and receives the packets that `posts` describe. */
-static es_status exchange(es_transport *t)
+static es_status exchange_packets(es_transport *t)
 {
     double heard = es_wire_now();
     es_status status;
@@ -239,8 +239,8 @@ static es_status exchange(es_transport *t)
         if (n > 0)
             heard = es_wire_now();
         else if (es_wire_now() - heard > t->timeout_s)
-            return lose(t, first,
-                        "has been silent for longer than --rank-timeout");
+            return lose_rank(t, first,
+                             "has been silent for longer than --rank-timeout");
         for (int r = 0; r < t->world && n > 0; r++)
             if (t->waits[r].revents && ((status = send_some(t, r)) != ES_OK ||
                                         (status = receive_some(t, r)) != ES_OK))
@@ -256,7 +256,8 @@ static es_status kept_failure(const es_transport *t)
 
 /* --- opening -------------------------------------------------------------- */
 
-static es_status build(es_transport *t, const es_transport_options *options)
+static es_status allocate_transport(es_transport *t,
+                                    const es_transport_options *options)
 {
     const size_t n = (size_t)options->world;
     es_status status;
@@ -287,7 +288,7 @@ es_status es_transport_open(es_transport **out, bool *reports,
                 1);
     es_status status = es_alloc(&t, 1, sizeof *t, "ranks");
     if (status == ES_OK)
-        status = build(t, options);
+        status = allocate_transport(t, options);
     if (status == ES_OK)
         status = es_rendezvous(t->peers, reports, options);
     if (status == ES_OK)
@@ -375,7 +376,7 @@ static size_t part_from(const es_transport *t, size_t n, int r)
            (n % (size_t)t->world) * (size_t)r / (size_t)t->world;
 }
 
-static void add(float *total, const float *x, size_t n)
+static void add_floats(float *total, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         total[i] += x[i];
@@ -395,17 +396,18 @@ static es_status add_bucket(es_transport *t, float *total, const float *x,
         t->posts[r].in = (char *)(t->bucket + (size_t)r * n_own);
         t->posts[r].n_in = n_own * sizeof *x;
     }
-    es_status status = exchange(t);
+    es_status status = exchange_packets(t);
     for (int r = 0; status == ES_OK && r < t->world; r++)
-        add(total + own, r == t->rank ? x + own : t->bucket + (size_t)r * n_own,
-            n_own);
+        add_floats(total + own,
+                   r == t->rank ? x + own : t->bucket + (size_t)r * n_own,
+                   n_own);
     for (int r = 0; r < t->world; r++) {
         const size_t first = part_from(t, n, r);
         t->posts[r].in = (char *)(total + first);
         t->posts[r].n_in = (part_from(t, n, r + 1) - first) * sizeof *x;
     }
     post_to_all(t, total + own, n_own * sizeof *x);
-    return status == ES_OK ? exchange(t) : status;
+    return status == ES_OK ? exchange_packets(t) : status;
 }
 
 es_status es_transport_add(es_transport *t, float *total, const float *x,
@@ -413,7 +415,7 @@ es_status es_transport_add(es_transport *t, float *total, const float *x,
 {
     es_status status = t && t->failed ? kept_failure(t) : ES_OK;
     if (!t)
-        add(total, x, n);
+        add_floats(total, x, n);
     /* The rounded-up parts of a bucket must fit in the receive buffer. */
     const size_t most = t ? BUCKET - (size_t)t->world : 0;
     for (size_t first = 0; t && status == ES_OK && first < n; first += most)
@@ -435,7 +437,7 @@ es_status es_transport_gather(es_transport *t, void *out, const void *in,
         t->posts[r].in = (char *)out + (size_t)r * bytes;
         t->posts[r].n_in = bytes;
     }
-    return exchange(t);
+    return exchange_packets(t);
 }
 
 es_status es_transport_add_double(es_transport *t, double *total,
@@ -477,7 +479,7 @@ es_status es_transport_check(es_transport *t)
         const ssize_t n =
             fd < 0 ? 1 : recv(fd, &packet, sizeof packet, MSG_PEEK);
         if (n == 0)
-            return lose(t, r, "has ended unexpectedly");
+            return lose_rank(t, r, "has ended unexpectedly");
         if (n != (ssize_t)sizeof packet || packet.magic != ES_PACKET_MAGIC ||
             packet.kind != ES_PACKET_ABORT)
             continue;

@@ -40,7 +40,8 @@ static bool is_passing(int error)
     return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
 
-static es_status move(int fd, char *bytes, size_t n, double seconds, bool sends)
+static es_status transfer_bytes(int fd, char *bytes, size_t n, double seconds,
+                                bool sends)
 {
     const double end = es_wire_now() + seconds;
     while (n > 0) {
@@ -59,12 +60,12 @@ static es_status move(int fd, char *bytes, size_t n, double seconds, bool sends)
 
 es_status es_wire_send(int fd, const void *bytes, size_t n, double seconds)
 {
-    return move(fd, (char *)(uintptr_t)bytes, n, seconds, true);
+    return transfer_bytes(fd, (char *)(uintptr_t)bytes, n, seconds, true);
 }
 
 es_status es_wire_receive(int fd, void *bytes, size_t n, double seconds)
 {
-    return move(fd, bytes, n, seconds, false);
+    return transfer_bytes(fd, bytes, n, seconds, false);
 }
 
 es_status es_wire_take_abort(int fd, const es_packet *packet)

@@ -38,7 +38,7 @@ static char *trim(char *text)
     return text;
 }
 
-static void cut(row *out)
+static void split_fields(row *out)
 {
     char *rest = out->line;
     for (int i = 0; i < MAX_FIELDS; i++) {
@@ -67,7 +67,7 @@ static bool next_row(row *out, const char **at)
         snprintf(out->line, sizeof out->line, "%.*s", (int)n, *at);
         *at += n + ((*at)[n] == '\n');
         if (out->line[0] != '#' && out->line[strspn(out->line, BLANKS)]) {
-            cut(out);
+            split_fields(out);
             return true;
         }
     }
@@ -127,7 +127,7 @@ bool es_preset_next(es_preset *preset)
     return found;
 }
 
-static bool find(es_preset *out, const char *name)
+static bool find_preset(es_preset *out, const char *name)
 {
     *out = (es_preset){.is_tiny = false};
     while (es_preset_next(out))
@@ -189,7 +189,7 @@ es_status es_preset_options(const char *name, es_preset_taker *take, void *user)
 {
     es_preset preset;
     es_status status = ES_OK;
-    if (!name[0] || !find(&preset, name))
+    if (!name[0] || !find_preset(&preset, name))
         return ES_OK;
     const char *at = find_section("\n[options]\n");
     for (row r; status == ES_OK && next_row(&r, &at);)
