@@ -48,7 +48,7 @@ struct es_team {
 
 /* --- waiting -------------------------------------------------------------- */
 
-static void relax(void)
+static void pause_processor(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -71,7 +71,7 @@ static uint32_t wait_while(const es_team *team, signal_word *word,
     for (int i = 0; i < team->n_spins; i++) {
         if (atomic_load(&word->value) != value)
             return atomic_load(&word->value);
-        relax();
+        pause_processor();
     }
     sleep_while(word, value);
     return atomic_load(&word->value);

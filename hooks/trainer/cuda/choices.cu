@@ -47,7 +47,7 @@ static bool format_text(char *out, size_t size, const char *format, ...)
 
 /* Replaces all characters except letters, digits and dots by '-', so that the
  * string can be part of a file name. */
-static void make_file_name(char *name)
+static void replace_specials(char *name)
 {
     for (; *name; name++)
         if (!isalnum((unsigned char)*name) && *name != '.')
@@ -75,7 +75,7 @@ static bool find_path(char *path, const char *of)
         return false;
     if (!format_text(name, sizeof name, "%s", of))
         return false;
-    make_file_name(name);
+    replace_specials(name);
     if (!make_folder(folder) ||
         !format_text(path, MAX_PATH, "%s/entropy-train", folder) ||
         !make_folder(path))

@@ -155,8 +155,8 @@ typedef struct row_gradient {
 /* Computes the gradient of W logits, which are read from `from`, and writes it
  * to `row`, from column `column` on. */
 template <int W, class A>
-static ES_DEVICE void differentiate(A *row, size_t column, const A *from,
-                                    const row_gradient *g)
+static ES_DEVICE void write_gradient(A *row, size_t column, const A *from,
+                                     const row_gradient *g)
 {
     float x[W];
     es_load(x, from);
@@ -179,12 +179,12 @@ static __device__ void differentiate_row(A *row, int vocab, const uint4 *kept,
         es_split_at((uintptr_t)(void *)row, sizeof(A), (size_t)vocab);
     for (size_t i = threadIdx.x; i < split.head + split.tail; i += blockDim.x) {
         const size_t column = es_split_single(&split, i, lanes);
-        differentiate<1>(row, column, row + column, g);
+        write_gradient<1>(row, column, row + column, g);
     }
     for (size_t i = threadIdx.x; i < split.n_packs; i += blockDim.x) {
         const size_t column = split.head + i * lanes;
         const A *from = kept ? (const A *)(const void *)&kept[i] : row + column;
-        differentiate<lanes>(row, column, from, g);
+        write_gradient<lanes>(row, column, from, g);
     }
 }
 

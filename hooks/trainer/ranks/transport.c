@@ -79,7 +79,7 @@ static bool finish_packet(const es_transport *t, int rank)
 
 /* Waits until the other ranks have read the data of this rank: closing a socket
  * with unread incoming bytes would discard outgoing data. */
-static void linger(const es_transport *t)
+static void wait_for_readers(const es_transport *t)
 {
     const double end = es_wire_now() + LAST_S;
     char waste[4096];
@@ -114,7 +114,7 @@ static es_status give_up(es_transport *t, es_status code, int origin)
                           es_wire_send_abort(fd, code, origin, t->message);
         knows = knows || (r == reporter && sent);
     }
-    linger(t);
+    wait_for_readers(t);
     t->reports =
         t->rank == reporter || (!is_gone && t->rank == about && !knows);
     return es_fail(code, "%s", t->message);
