@@ -83,7 +83,7 @@ bool es_crc32c_agrees(const es_crc32c_form *form)
     return true;
 }
 
-static void choose(void)
+static void choose_variant(void)
 {
     static const es_crc32c_form *const fast[] = {&es_crc32c_avx512,
                                                  &es_crc32c_sse42};
@@ -96,6 +96,6 @@ static void choose(void)
 uint32_t es_crc32c(uint32_t crc, const void *bytes, size_t n)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, choose);
+    pthread_once(&once, choose_variant);
     return chosen(crc, bytes, n);
 }

@@ -349,7 +349,7 @@ void es_esf_rest(es_esf *esf)
     es_esf_pieces_free(&esf->pieces);
 }
 
-static es_status load(es_esf *esf, bool continued)
+static es_status load_frames(es_esf *esf, bool continued)
 {
     es_status status;
     if (!continued &&
@@ -380,7 +380,7 @@ es_status es_esf_refresh(es_esf *esf)
         return status;
     if ((status = es_writer_begin(esf->writer)) < 0)
         return status;
-    status = load(esf, continued);
+    status = load_frames(esf, continued);
     if (status == ES_OK)
         status = es_writer_commit(esf->writer);
     else

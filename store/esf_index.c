@@ -15,7 +15,7 @@ typedef es_esf_lane lane;
 
 /* --- lanes ---------------------------------------------------------------- */
 
-static es_status reserve(lane *l)
+static es_status reserve_item(lane *l)
 {
     if (l->n < l->capacity)
         return ES_OK;
@@ -31,7 +31,7 @@ static es_status reserve(lane *l)
  * Copies the committed entries. Must be called before any change other than
  * appending.
  */
-static es_status save(lane *l)
+static es_status save_lane(lane *l)
 {
     if (l->is_saved)
         return ES_OK;
@@ -72,7 +72,7 @@ static void put_in_order(lane *l)
 
 es_status es_esf_lane_settle(lane *l)
 {
-    es_status status = l->mixed ? save(l) : ES_DONE;
+    es_status status = l->mixed ? save_lane(l) : ES_DONE;
     if (status == ES_OK)
         put_in_order(l);
     return status < 0 ? status : ES_OK;
@@ -135,20 +135,20 @@ es_status es_esf_index_put(es_esf_index *index, int64_t series_id, int64_t step,
     if (!l)
         return es_fail(ES_EARGUMENT, "not a series number of a fragment: %lld",
                        (long long)series_id);
-    if ((status = reserve(l)) < 0)
+    if ((status = reserve_item(l)) < 0)
         return status;
     l->mixed = l->mixed || (l->n > 0 && l->items[l->n - 1].step >= step);
     l->items[l->n++] = (item){.step = step, .place = place};
     return ES_OK;
 }
 
-static es_status cut(lane *l, int64_t step)
+static es_status cut_lane(lane *l, int64_t step)
 {
     es_status status = es_esf_lane_settle(l);
     if (status < 0)
         return status;
     const size_t n = es_esf_lane_find(l, step);
-    if (n < l->n_committed && (status = save(l)) < 0)
+    if (n < l->n_committed && (status = save_lane(l)) < 0)
         return status;
     l->n = n;
     return ES_OK;
@@ -161,7 +161,7 @@ es_status es_esf_index_cut(es_esf_index *index, int64_t run_id, int64_t step)
         return ES_OK;
     for (size_t i = 0; i < index->n_lanes && status == ES_OK; i++)
         if (index->lanes[i].run_id == run_id)
-            status = cut(&index->lanes[i], step);
+            status = cut_lane(&index->lanes[i], step);
     index->generation++;
     return status;
 }

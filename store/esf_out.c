@@ -46,7 +46,7 @@ struct es_esf_out {
 
 /* --- opening and closing -------------------------------------------------- */
 
-static es_status fail(const es_esf_out *out, const char *doing, int reason)
+static es_status fail_call(const es_esf_out *out, const char *doing, int reason)
 {
     return es_fail(ES_EIO, "%s: cannot %s: %s", out->database->path, doing,
                    strerror(reason));
@@ -56,9 +56,9 @@ static es_status open_old(es_esf_out *out)
 {
     out->fd = open(out->database->file, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     if (out->fd < 0)
-        return fail(out, "open", errno);
+        return fail_call(out, "open", errno);
     return ftruncate(out->fd, out->end) == 0 ? ES_OK
-                                             : fail(out, "write", errno);
+                                             : fail_call(out, "write", errno);
 }
 
 es_status es_esf_out_open(es_esf_out **out, const es_database *database,
@@ -124,8 +124,8 @@ static es_status grow_payload(es_esf_out *out, size_t n)
  * Appends a record of n zero bytes, padded to a multiple of 8, and sets *place
  * to the address of the first of these bytes.
  */
-static es_status reserve(es_esf_out *out, unsigned char **place,
-                         es_esf_kind kind, size_t n)
+static es_status append_record(es_esf_out *out, unsigned char **place,
+                               es_esf_kind kind, size_t n)
 {
     const size_t whole = ES_ESF_RECORD_BYTES + (n + 7) / 8 * 8;
     es_status status = grow_payload(out, n > ES_ESF_MOST ? n : whole);
@@ -140,15 +140,15 @@ static es_status reserve(es_esf_out *out, unsigned char **place,
     return ES_OK;
 }
 
-static es_status put(es_esf_out *out, es_esf_kind kind,
-                     void (*pack_it)(es_pack *pack, void *record), void *record,
-                     const void *values, size_t n_values)
+static es_status put_record(es_esf_out *out, es_esf_kind kind,
+                            void (*pack_it)(es_pack *pack, void *record),
+                            void *record, const void *values, size_t n_values)
 {
     es_pack pack = {.mode = ES_PACK_MEASURE};
     pack_it(&pack, record);
     const size_t n = pack.at;
     unsigned char *place;
-    es_status status = reserve(out, &place, kind, n + n_values);
+    es_status status = append_record(out, &place, kind, n + n_values);
     if (status < 0)
         return status;
     pack = (es_pack){.mode = ES_PACK_WRITE, .data = place, .size = n};
@@ -162,7 +162,7 @@ static es_status put(es_esf_out *out, es_esf_kind kind,
  * Keeps a copy of the last record, which begins at offset `from`, so that it
  * can be repeated.
  */
-static es_status remember(es_esf_out *out, es_esf_kind kind, size_t from)
+static es_status keep_record(es_esf_out *out, es_esf_kind kind, size_t from)
 {
     const size_t n = out->used - from;
     es_status status =
@@ -211,7 +211,7 @@ static es_status put_writer(es_esf_out *out)
     gethostname(host, sizeof host - 1);
     es_esf_boot(boot);
     es_esf_writer who = {.host = host, .boot = boot, .pid = getpid()};
-    return put(out, ES_ESF_WRITER, es_esf_pack_writer, &who, NULL, 0);
+    return put_record(out, ES_ESF_WRITER, es_esf_pack_writer, &who, NULL, 0);
 }
 
 es_status es_esf_out_run(es_esf_out *out, int64_t run, const es_run_info *info,
@@ -235,8 +235,8 @@ es_status es_esf_out_run(es_esf_out *out, int64_t run, const es_run_info *info,
     out->since = 0;
     out->again = ES_ESF_AGAIN_FIRST;
     const size_t from = out->used;
-    status = put(out, ES_ESF_RUN, es_esf_pack_run, &record, NULL, 0);
-    return status < 0 ? status : remember(out, ES_ESF_RUN_AGAIN, from);
+    status = put_record(out, ES_ESF_RUN, es_esf_pack_run, &record, NULL, 0);
+    return status < 0 ? status : keep_record(out, ES_ESF_RUN_AGAIN, from);
 }
 
 static es_status check_run(const es_esf_out *out, int64_t run)
@@ -261,8 +261,9 @@ es_status es_esf_out_series(es_esf_out *out, int64_t run, int64_t series,
     if (status != ES_OK)
         return status == ES_DONE ? ES_OK : status;
     const size_t from = out->used;
-    status = put(out, ES_ESF_SERIES, es_esf_pack_series, &record, NULL, 0);
-    return status < 0 ? status : remember(out, ES_ESF_SERIES_AGAIN, from);
+    status =
+        put_record(out, ES_ESF_SERIES, es_esf_pack_series, &record, NULL, 0);
+    return status < 0 ? status : keep_record(out, ES_ESF_SERIES_AGAIN, from);
 }
 
 es_status es_esf_out_sample(es_esf_out *out, int64_t run, int64_t series,
@@ -278,8 +279,8 @@ es_status es_esf_out_sample(es_esf_out *out, int64_t run, int64_t series,
     if (!out)
         return ES_OK;
     if ((status = check_run(out, run)) < 0 || (status = say_again(out)) < 0 ||
-        (status = reserve(out, &place, ES_ESF_SAMPLE,
-                          sizeof record + record.bytes)) < 0)
+        (status = append_record(out, &place, ES_ESF_SAMPLE,
+                                sizeof record + record.bytes)) < 0)
         return status;
     memcpy(place, &record, sizeof record);
     memcpy(place + sizeof record, values, record.bytes);
@@ -292,7 +293,7 @@ es_status es_esf_out_event(es_esf_out *out, int64_t run, const es_event *event)
     es_status status = out ? check_run(out, run) : ES_DONE;
     if (status != ES_OK)
         return status == ES_DONE ? ES_OK : status;
-    return put(out, ES_ESF_EVENT, es_esf_pack_event, &record, NULL, 0);
+    return put_record(out, ES_ESF_EVENT, es_esf_pack_event, &record, NULL, 0);
 }
 
 es_status es_esf_out_map(es_esf_out *out, int64_t run, const es_map *map,
@@ -302,8 +303,8 @@ es_status es_esf_out_map(es_esf_out *out, int64_t run, const es_map *map,
     es_status status = out ? check_run(out, run) : ES_DONE;
     if (status != ES_OK)
         return status == ES_DONE ? ES_OK : status;
-    return put(out, ES_ESF_MAP, es_esf_pack_map, &record, values,
-               (size_t)(map->size * map->size) * sizeof *values);
+    return put_record(out, ES_ESF_MAP, es_esf_pack_map, &record, values,
+                      (size_t)(map->size * map->size) * sizeof *values);
 }
 
 es_status es_esf_out_end(es_esf_out *out, int64_t run, es_run_status run_status,
@@ -313,13 +314,13 @@ es_status es_esf_out_end(es_esf_out *out, int64_t run, es_run_status run_status,
     es_status status = out ? check_run(out, run) : ES_DONE;
     if (status != ES_OK)
         return status == ES_DONE ? ES_OK : status;
-    return put(out, ES_ESF_END, es_esf_pack_end, &record, NULL, 0);
+    return put_record(out, ES_ESF_END, es_esf_pack_end, &record, NULL, 0);
 }
 
 /* --- frames --------------------------------------------------------------- */
 
 /** Creates the file with a new uuid, and prepares its header in the buffer. */
-static es_status create(es_esf_out *out)
+static es_status create_file(es_esf_out *out)
 {
     char uuid[ES_UUID_SIZE];
     es_status status = es_uuid_make(uuid);
@@ -329,7 +330,7 @@ static es_status create(es_esf_out *out)
         out->fd = open(out->database->file,
                        O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (out->fd < 0)
-        return fail(out, "create", errno);
+        return fail_call(out, "create", errno);
     out->seed = es_esf_header_write(out->buffer, uuid);
     return ES_OK;
 }
@@ -351,7 +352,7 @@ static void sync_folder(const es_esf_out *out)
 /**
  * Writes the gathered records as one frame. Without records the frame is empty.
  */
-static es_status append(es_esf_out *out, bool closed)
+static es_status append_frame(es_esf_out *out, bool closed)
 {
     es_status status;
     const bool fresh = out->end == 0;
@@ -360,7 +361,7 @@ static es_status append(es_esf_out *out, bool closed)
             return status;
         out->size = HEAD;
     }
-    if (fresh && (status = create(out)) < 0)
+    if (fresh && (status = create_file(out)) < 0)
         return status;
     const es_esf_frame frame = {
         .bytes = (uint32_t)out->used,
@@ -381,7 +382,7 @@ static es_status append(es_esf_out *out, bool closed)
         /* The result is ignored, because the next frame overwrites the remains
          * if the file cannot be truncated. */
         (void)!ftruncate(out->fd, out->end);
-        return fail(out, "write", reason);
+        return fail_call(out, "write", reason);
     }
     if (fresh && out->durable)
         sync_folder(out);
@@ -396,7 +397,7 @@ es_status es_esf_out_commit(es_esf_out *out)
 {
     if (!out || !out->used)
         return ES_OK;
-    es_status status = append(out, false);
+    es_status status = append_frame(out, false);
     if (status < 0) {
         es_esf_out_rollback(out);
         return status;
@@ -422,7 +423,7 @@ void es_esf_out_beat(es_esf_out *out)
 {
     if (out && out->end > 0 && !out->used &&
         es_now_ms() - out->beat >= ES_ESF_BEAT_MS)
-        (void)!append(out, false);
+        (void)!append_frame(out, false);
 }
 
 es_status es_esf_out_finish(es_esf_out *out)
@@ -430,5 +431,5 @@ es_status es_esf_out_finish(es_esf_out *out)
     if (!out || out->saved.run == 0)
         return ES_OK;
     es_esf_out_rollback(out);
-    return append(out, true);
+    return append_frame(out, true);
 }

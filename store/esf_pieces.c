@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 /** Reads n bytes at offset `place`, or fewer if the file ends earlier. */
-static es_status fill(es_esf_pieces *pieces, int64_t place, size_t n)
+static es_status read_piece(es_esf_pieces *pieces, int64_t place, size_t n)
 {
     pieces->place = place;
     pieces->n = 0;
@@ -28,7 +28,7 @@ static es_status fill(es_esf_pieces *pieces, int64_t place, size_t n)
     return ES_OK;
 }
 
-static bool has(const es_esf_pieces *pieces, int64_t place, size_t n)
+static bool has_bytes(const es_esf_pieces *pieces, int64_t place, size_t n)
 {
     return place >= pieces->place &&
            place - pieces->place <= (int64_t)pieces->n &&
@@ -40,14 +40,14 @@ es_status es_esf_pieces_get(unsigned char **out, es_esf_pieces *pieces,
 {
     const size_t wanted = n > ahead ? n : ahead;
     es_status status;
-    if (!has(pieces, place, n)) {
+    if (!has_bytes(pieces, place, n)) {
         if (wanted > pieces->size) {
             pieces->n = 0;
             if ((status = es_grow(&pieces->bytes, wanted, 1, "a fragment")) < 0)
                 return status;
             pieces->size = wanted;
         }
-        if ((status = fill(pieces, place, wanted)) < 0)
+        if ((status = read_piece(pieces, place, wanted)) < 0)
             return status;
         if (pieces->n < n)
             return ES_DONE;

@@ -86,7 +86,7 @@ static es_status check_lost(const es_esf *esf, const record *r)
  * Skips a record that refers to an unknown record, which was in a lost frame.
  * Fails if no frames were lost.
  */
-static es_status miss(es_esf *esf, const record *r)
+static es_status skip_unknown(es_esf *esf, const record *r)
 {
     esf->has_missed = true;
     return check_lost(esf, r);
@@ -126,7 +126,8 @@ static int64_t run_of(const es_esf *esf, const es_esf_frame *frame)
  * Extends an array to at least `number` elements. New elements are zero, which
  * stands for unknown.
  */
-static es_status reserve(void *array, size_t *n, int64_t number, size_t size)
+static es_status extend_array(void *array, size_t *n, int64_t number,
+                              size_t size)
 {
     es_status status = ES_OK;
     while ((int64_t)*n < number && status == ES_OK) {
@@ -150,8 +151,8 @@ static es_status add_run(es_esf *esf, const record *r, es_run_info *info)
         info->started_at = started;
     info->status = ES_RUN_RUNNING;
     info->ended_at = NULL;
-    es_status status =
-        reserve(&esf->runs, &esf->n_runs, r->frame->run, sizeof *esf->runs);
+    es_status status = extend_array(&esf->runs, &esf->n_runs, r->frame->run,
+                                    sizeof *esf->runs);
     if (status < 0)
         return status;
     int64_t *id = &esf->runs[r->frame->run - 1];
@@ -211,8 +212,8 @@ static es_status take_series(es_esf *esf, const record *r, int64_t run)
                                         (es_shape)series.shape,
                                         (es_phase)series.phase, series.unit);
     if (status < 0 ||
-        (status = reserve(&esf->series, &esf->n_series, series.number,
-                          sizeof *esf->series)) < 0)
+        (status = extend_array(&esf->series, &esf->n_series, series.number,
+                               sizeof *esf->series)) < 0)
         return status;
     const es_written_run *owner = es_writer_known_run(esf->writer, run);
     const es_esf_known known = {
@@ -246,7 +247,7 @@ static es_status take_sample(es_esf *esf, const record *r)
     memcpy(&sample, r->data, sizeof sample);
     if (sample.series < 1 || sample.series > (int64_t)esf->n_series ||
         !esf->series[sample.series - 1].id)
-        return miss(esf, r);
+        return skip_unknown(esf, r);
     const es_esf_known *known = &esf->series[sample.series - 1];
     if (sample.bytes != known->bytes ||
         r->bytes != sizeof sample + sample.bytes)
@@ -299,7 +300,7 @@ static es_status take_of_run(es_esf *esf, const record *r)
     const int64_t run = run_of(esf, r->frame);
     es_status status;
     if (!run)
-        return miss(esf, r);
+        return skip_unknown(esf, r);
     if (r->frame->attempt < esf->attempt || r->frame->resume < 0)
         return fail_record(esf, r);
     if (r->frame->attempt > esf->attempt) {

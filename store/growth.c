@@ -39,7 +39,7 @@ struct es_growth {
 
 /* --- records -------------------------------------------------------------- */
 
-static void note(es_growth *growth, es_growth_news news)
+static void note_news(es_growth *growth, es_growth_news news)
 {
     if (news > growth->news)
         growth->news = news;
@@ -54,8 +54,8 @@ void es_growth_drop_samples(es_growth *growth)
     growth->n_samples = growth->n_values = 0;
 }
 
-static es_status append(es_growth *growth, const known *from, int64_t step,
-                        const void *values)
+static es_status append_sample(es_growth *growth, const known *from,
+                               int64_t step, const void *values)
 {
     const size_t n = from->n_values;
     es_status status = es_reserve_next(&growth->samples, growth->n_samples,
@@ -78,8 +78,8 @@ static es_status append(es_growth *growth, const known *from, int64_t step,
  * Keeps a sample if it is intact, its series is known and there is space.
  * Otherwise reports ES_GROWTH_OTHER, so that the caller opens a reader.
  */
-static es_status keep(es_growth *growth, const es_esf_sample *sample,
-                      const unsigned char *values, uint32_t bytes)
+static es_status keep_sample(es_growth *growth, const es_esf_sample *sample,
+                             const unsigned char *values, uint32_t bytes)
 {
     const known *from =
         sample->series >= 1 && sample->series <= (int64_t)growth->n_series
@@ -90,8 +90,8 @@ static es_status keep(es_growth *growth, const es_esf_sample *sample,
         growth->n_values + from->n_values <= KEPT_MOST &&
         es_checksum_of_sample(from->crc, sample->step, values, bytes) ==
             sample->crc)
-        return append(growth, from, sample->step, values);
-    note(growth, ES_GROWTH_OTHER);
+        return append_sample(growth, from, sample->step, values);
+    note_news(growth, ES_GROWTH_OTHER);
     return ES_OK;
 }
 
@@ -106,7 +106,7 @@ static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
     (void)at;
     if (n_lost || frame->closed ||
         (frame->bytes > 0 && frame->attempt != esf->place.attempt))
-        note(growth, ES_GROWTH_OTHER);
+        note_news(growth, ES_GROWTH_OTHER);
     for (uint32_t used = 0; used < frame->bytes;) {
         uint32_t words[2];
         es_esf_sample sample;
@@ -120,7 +120,7 @@ static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
         }
         const bool is_sample =
             is_whole && words[0] == ES_ESF_SAMPLE && words[1] >= sizeof sample;
-        note(growth, is_sample ? ES_GROWTH_SAMPLES : ES_GROWTH_OTHER);
+        note_news(growth, is_sample ? ES_GROWTH_SAMPLES : ES_GROWTH_OTHER);
         if (!is_sample)
             return ES_OK; /* no need to read further: the caller will open a
                              reader */
@@ -128,8 +128,8 @@ static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
         if (sample.step > esf->step)
             esf->step = sample.step;
         const es_status status =
-            keep(growth, &sample, esf->payload + used + sizeof sample,
-                 words[1] - (uint32_t)sizeof sample);
+            keep_sample(growth, &sample, esf->payload + used + sizeof sample,
+                        words[1] - (uint32_t)sizeof sample);
         if (status < 0)
             return status;
         used += (words[1] + 7) / 8 * 8;
@@ -139,7 +139,7 @@ static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
 
 /* --- following ------------------------------------------------------------ */
 
-static es_status know(known *out, const es_reader *reader, int64_t id)
+static es_status know_one(known *out, const es_reader *reader, int64_t id)
 {
     size_t run;
     const es_series *s = es_contents_find_series(&run, &reader->contents, id);
@@ -157,7 +157,7 @@ static es_status know_series(es_growth *growth, const es_reader *reader)
                                 sizeof *growth->series, "series");
     for (size_t i = 0; i < from->n_series && status == ES_OK; i++) {
         growth->n_series = i + 1;
-        status = know(&growth->series[i], reader, from->series[i].id);
+        status = know_one(&growth->series[i], reader, from->series[i].id);
     }
     return status;
 }
@@ -236,7 +236,7 @@ es_status es_growth_look(es_growth_news *out, es_growth *growth)
         status = es_esf_take_frames(&growth->esf);
     es_esf_rest(&growth->esf);
     if (growth->news == ES_GROWTH_NONE && has_turned(growth))
-        note(growth, ES_GROWTH_OTHER);
+        note_news(growth, ES_GROWTH_OTHER);
     *out = status == ES_OK && continued ? growth->news : ES_GROWTH_OTHER;
     if (*out != ES_GROWTH_SAMPLES)
         es_growth_drop_samples(growth);

@@ -14,7 +14,7 @@
 
 /* Stores the reason of a refusal for the error message, unless an earlier
  * reason is already stored. */
-static int refuse(es_guard *guard, const char *suffix, const char *reason)
+static int refuse_file(es_guard *guard, const char *suffix, const char *reason)
 {
     if (!guard->refusal[0])
         snprintf(guard->refusal, sizeof guard->refusal, "%s%s%s%s",
@@ -30,12 +30,13 @@ static int check_file(es_guard *guard, const char *path, const char *suffix)
     if (lstat(path, &st) != 0)
         return SQLITE_OK;
     if (!S_ISREG(st.st_mode))
-        return refuse(guard, suffix, "is not a regular file: remove it");
+        return refuse_file(guard, suffix, "is not a regular file: remove it");
     if (st.st_nlink > 1)
-        return refuse(guard, suffix, "is a hard link: remove it");
+        return refuse_file(guard, suffix, "is a hard link: remove it");
     if (st.st_uid != geteuid())
-        return refuse(guard, suffix,
-                      "belongs to another user: name a file that is yours");
+        return refuse_file(
+            guard, suffix,
+            "belongs to another user: name a file that is yours");
     return SQLITE_OK;
 }
 
@@ -43,8 +44,8 @@ static int check_absent(es_guard *guard, const char *suffix)
 {
     struct stat st;
     return es_beside_stat(&st, guard->file, suffix) == 0
-               ? refuse(guard, suffix,
-                        "was not made by this program: remove it")
+               ? refuse_file(guard, suffix,
+                             "was not made by this program: remove it")
                : SQLITE_OK;
 }
 
@@ -68,7 +69,7 @@ static int open_main(es_guard *guard, const char *path)
 {
     const char *suffix = suffix_of(guard, path);
     if (!suffix || *suffix)
-        return refuse(guard, "", "is a symbolic link: name its target");
+        return refuse_file(guard, "", "is a symbolic link: name its target");
     int rc = check_file(guard, path, "");
     if (rc == SQLITE_OK)
         rc = check_absent(guard, "-wal");
@@ -84,9 +85,9 @@ static int guarded_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file,
     if (flags & SQLITE_OPEN_MAIN_DB)
         rc = open_main(guard, path);
     else if (flags & SQLITE_OPEN_WAL)
-        rc = refuse(guard, "-wal", "was not made by this program");
+        rc = refuse_file(guard, "-wal", "was not made by this program");
     else if (path && !is_journal(guard, path))
-        rc = refuse(guard, "-journal", "names another file: remove it");
+        rc = refuse_file(guard, "-journal", "names another file: remove it");
     else if (path)
         rc = check_file(guard, path, "-journal");
     return rc == SQLITE_OK
@@ -99,7 +100,8 @@ static int guarded_delete(sqlite3_vfs *vfs, const char *path, int sync)
     es_guard *guard = (es_guard *)vfs;
     return is_journal(guard, path)
                ? guard->base->xDelete(guard->base, path, sync)
-               : refuse(guard, "-journal", "names another file: remove it");
+               : refuse_file(guard, "-journal",
+                             "names another file: remove it");
 }
 
 /* SQLite also calls this function for another file that the journal names,
@@ -116,7 +118,7 @@ static int guarded_access(sqlite3_vfs *vfs, const char *path, int flags,
     if (is_journal(guard, path))
         rc = check_file(guard, path, suffix);
     else
-        rc = refuse(guard, "-journal", "names another file: remove it");
+        rc = refuse_file(guard, "-journal", "names another file: remove it");
     return rc == SQLITE_OK ? guard->base->xAccess(guard->base, path, flags, out)
                            : rc;
 }

@@ -91,7 +91,7 @@ struct es_ledger {
 
 /* --- the file ------------------------------------------------------------- */
 
-static es_status create(es_ledger *ledger)
+static es_status create_tables(es_ledger *ledger)
 {
     char sql[128];
     snprintf(sql, sizeof sql,
@@ -151,7 +151,7 @@ static es_status fail_foreign(const es_database *database)
 /* Checks the application_id and the schema. The schema must match exactly,
    because a trigger could suppress alerts, and another table or index could
    change their meaning. */
-static es_status check(es_ledger *ledger, int64_t id, const char *found)
+static es_status check_schema(es_ledger *ledger, int64_t id, const char *found)
 {
     int64_t version;
     char *wanted = NULL;
@@ -189,8 +189,8 @@ static es_status make_or_check(es_ledger *ledger)
     if ((status = es_database_integer(database, "PRAGMA application_id", &id)) <
             0 ||
         (status = read_schema(&found, database)) < 0 ||
-        (status = id || found[0] ? check(ledger, id, found) : create(ledger)) <
-            0)
+        (status = id || found[0] ? check_schema(ledger, id, found)
+                                 : create_tables(ledger)) < 0)
         goto done;
     status = es_database_execute(database, "COMMIT");
 done:
@@ -283,15 +283,15 @@ void es_ledger_close(es_ledger *ledger)
 
 /* Must be called first in each public function. Refuses to work in a forked
    child, and resets the number of steps. */
-static es_status enter(es_ledger *ledger)
+static es_status enter_ledger(es_ledger *ledger)
 {
     ledger->n_steps = 0;
     return es_database_check_owner(&ledger->database);
 }
 
-static es_status begin(es_ledger *ledger)
+static es_status begin_transaction(es_ledger *ledger)
 {
-    es_status status = enter(ledger);
+    es_status status = enter_ledger(ledger);
     return status < 0
                ? status
                : es_database_execute(&ledger->database, "BEGIN IMMEDIATE");
@@ -299,7 +299,7 @@ static es_status begin(es_ledger *ledger)
 
 /* Ends a transaction: commits if `status` is ES_OK, else rolls back. After a
  * failure, es_message() is that of the first failure. */
-static es_status end(es_ledger *ledger, es_status status)
+static es_status end_transaction(es_ledger *ledger, es_status status)
 {
     if (status == ES_OK)
         status = es_database_execute(&ledger->database, "COMMIT");
@@ -310,7 +310,8 @@ static es_status end(es_ledger *ledger, es_status status)
 
 /* Runs a statement that returns no rows. Sets *n_changed to the number of
  * changed rows. */
-static es_status run(es_ledger *ledger, int statement, int64_t *n_changed)
+static es_status run_statement(es_ledger *ledger, int statement,
+                               int64_t *n_changed)
 {
     sqlite3_stmt *s = ledger->statements[statement];
     es_status status = es_database_status(&ledger->database, sqlite3_step(s));
@@ -330,7 +331,7 @@ static es_status add_deliveries(es_ledger *ledger, const char *const *actions,
         sqlite3_stmt *s = ledger->statements[SQL_DELIVERY];
         sqlite3_bind_int64(s, 1, alert);
         es_bind_text(s, 2, actions[i]);
-        status = run(ledger, SQL_DELIVERY, NULL);
+        status = run_statement(ledger, SQL_DELIVERY, NULL);
     }
     return status;
 }
@@ -347,7 +348,7 @@ es_status es_ledger_add(es_ledger *ledger, const es_alert *alert,
     char now[ES_TIME_SIZE];
     int64_t n_added = 0;
     es_time_now(now);
-    es_status status = begin(ledger);
+    es_status status = begin_transaction(ledger);
     if (status != ES_OK)
         return status;
     sqlite3_stmt *s = ledger->statements[SQL_ALERT];
@@ -363,10 +364,10 @@ es_status es_ledger_add(es_ledger *ledger, const es_alert *alert,
     sqlite3_bind_blob(s, N + 6, layers, alert->n_layers * (int)sizeof *layers,
                       SQLITE_TRANSIENT);
     es_bind_text(s, N + 7, now);
-    status = run(ledger, SQL_ALERT, &n_added);
+    status = run_statement(ledger, SQL_ALERT, &n_added);
     if (status == ES_OK && n_added)
         status = add_deliveries(ledger, actions, n_actions);
-    status = end(ledger, status);
+    status = end_transaction(ledger, status);
     *fresh = status == ES_OK && n_added;
     return status;
 }
@@ -437,7 +438,7 @@ static es_status copy_row(es_delivery *out, es_ledger *ledger, sqlite3_stmt *s)
 es_status es_ledger_next(es_ledger *ledger, int64_t after, es_delivery *out)
 {
     sqlite3_stmt *s = ledger->statements[SQL_NEXT];
-    es_status status = enter(ledger);
+    es_status status = enter_ledger(ledger);
     if (status != ES_OK)
         return status;
     sqlite3_bind_int64(s, 1, after);
@@ -454,14 +455,15 @@ es_status es_ledger_claim(es_ledger *ledger, int64_t number, int64_t from,
                           int64_t claimant)
 {
     int64_t n_claimed = 0;
-    es_status status = begin(ledger);
+    es_status status = begin_transaction(ledger);
     if (status != ES_OK)
         return status;
     sqlite3_stmt *s = ledger->statements[SQL_CLAIM];
     sqlite3_bind_int64(s, 1, number);
     sqlite3_bind_int64(s, 2, from);
     sqlite3_bind_int64(s, 3, claimant);
-    status = end(ledger, run(ledger, SQL_CLAIM, &n_claimed));
+    status =
+        end_transaction(ledger, run_statement(ledger, SQL_CLAIM, &n_claimed));
     return status == ES_OK && !n_claimed ? ES_DONE : status;
 }
 
@@ -484,7 +486,7 @@ es_status es_ledger_settle(es_ledger *ledger, int64_t number,
     char now[ES_TIME_SIZE];
     int64_t n_settled = 0;
     es_time_now(now);
-    es_status status = begin(ledger);
+    es_status status = begin_transaction(ledger);
     if (status != ES_OK)
         return status;
     sqlite3_stmt *s = ledger->statements[SQL_SETTLE];
@@ -493,7 +495,8 @@ es_status es_ledger_settle(es_ledger *ledger, int64_t number,
     sqlite3_bind_int(s, 3, outcome != ES_OUTCOME_DELIVERED);
     es_bind_text(s, 4, note);
     es_bind_text(s, 5, outcome == ES_OUTCOME_AGAIN ? NULL : now);
-    status = end(ledger, run(ledger, SQL_SETTLE, &n_settled));
+    status =
+        end_transaction(ledger, run_statement(ledger, SQL_SETTLE, &n_settled));
     return status == ES_OK && !n_settled ? fail_replaced(ledger) : status;
 }
 
@@ -513,7 +516,7 @@ es_status es_ledger_count(es_ledger *ledger, es_ledger_counts *out)
         {&out->failed, COUNT "('failed')"},
     };
 #undef COUNT
-    es_status status = enter(ledger);
+    es_status status = enter_ledger(ledger);
     for (size_t i = 0; status == ES_OK && i < sizeof counts / sizeof *counts;
          i++)
         status = es_database_integer(&ledger->database, counts[i].sql,

@@ -21,7 +21,8 @@ const char es_map_sql[] =
     "  PRIMARY KEY(run_id, phase, step, layer, head)\n"
     ") STRICT";
 
-static int32_t checksum(const char *uuid, const es_map *map, const void *value)
+static int32_t checksum_of(const char *uuid, const es_map *map,
+                           const void *value)
 {
     const int64_t place[] = {map->layer, map->head, map->size, map->n_ctx};
     uint32_t series = es_checksum_of_series(uuid, map->phase, "attention_map");
@@ -36,7 +37,7 @@ static int32_t checksum(const char *uuid, const es_map *map, const void *value)
  * Sets *there to true if the file has the table attention_map. Returns
  * ES_EFORMAT if a table of this name has another schema.
  */
-static es_status look(const es_database *database, bool *there)
+static es_status find_table(const es_database *database, bool *there)
 {
     sqlite3_stmt *s = NULL;
     *there = false;
@@ -70,7 +71,7 @@ es_status es_map_insert(const es_database *database, int64_t run_id,
 {
     sqlite3_stmt *s = NULL;
     bool there;
-    es_status status = look(database, &there);
+    es_status status = find_table(database, &there);
     if (status < 0 ||
         (!there && (status = es_database_execute(database, es_map_sql)) < 0) ||
         (status = es_database_prepare(
@@ -86,7 +87,7 @@ es_status es_map_insert(const es_database *database, int64_t run_id,
     sqlite3_bind_int64(s, 5, map->head);
     sqlite3_bind_int64(s, 6, map->size);
     sqlite3_bind_int64(s, 7, map->n_ctx);
-    sqlite3_bind_int(s, 8, checksum(uuid, map, values));
+    sqlite3_bind_int(s, 8, checksum_of(uuid, map, values));
     sqlite3_bind_blob64(s, 9, values, n * sizeof *values, SQLITE_STATIC);
     status = es_database_status(database, sqlite3_step(s));
     sqlite3_finalize(s);
@@ -97,7 +98,7 @@ es_status es_map_cut(const es_database *database, int64_t run_id, int64_t step)
 {
     sqlite3_stmt *s = NULL;
     bool there;
-    es_status status = look(database, &there);
+    es_status status = find_table(database, &there);
     if (!there)
         return status;
     /* A table of this name with another schema is left unchanged. */
@@ -157,7 +158,7 @@ static es_status hand_out(const es_database *database, sqlite3_stmt *s,
     const size_t bytes = (size_t)map.size * (size_t)map.size * sizeof *values;
     const void *blob = sqlite3_column_blob(s, 7);
     if (!blob || (size_t)sqlite3_column_bytes(s, 7) != bytes ||
-        sqlite3_column_int64(s, 6) != checksum(run->uuid, &map, blob))
+        sqlite3_column_int64(s, 6) != checksum_of(run->uuid, &map, blob))
         return handler(user, &map, NULL);
     memcpy(values, blob, bytes); /* the bytes are copied because `blob` may be
                                     unaligned */
@@ -170,7 +171,7 @@ es_status es_map_each(const es_database *database, int64_t run_id,
 {
     sqlite3_stmt *s = NULL;
     bool there;
-    es_status status = look(database, &there);
+    es_status status = find_table(database, &there);
     if (status < 0 || !there)
         return status;
     if ((status = es_database_prepare(

@@ -72,7 +72,7 @@ es_status es_place_choose(es_place *out, const char *path, es_store store,
  * Copies the fragment's runs into the run file and removes the fragment. The
  * caller must hold the fragment's lock.
  */
-static es_status move(const char *fragment, const char *run_file)
+static es_status move_runs(const char *fragment, const char *run_file)
 {
     es_reader *reader = NULL;
     es_writer *writer = NULL;
@@ -108,7 +108,7 @@ es_status es_place_fold(const char *fragment, const char *run_file)
     if (status == ES_OK)
         status = es_lock_take(&lock, place.file, fragment);
     if (status == ES_OK)
-        status = move(fragment, run_file);
+        status = move_runs(fragment, run_file);
     es_lock_release(&lock, true);
     es_database_close(&place);
     return status;

@@ -60,7 +60,7 @@ static es_status fail_form(const es_remote_copy *copy)
  * Receives the next message of the COPY from the server. Returns ES_DONE at the
  * end of the COPY.
  */
-static es_status receive(es_remote_copy *copy)
+static es_status receive_message(es_remote_copy *copy)
 {
     if (copy->message)
         es_pq.freemem(copy->message);
@@ -99,7 +99,7 @@ static es_status take_header(es_remote_copy *copy)
 es_status es_remote_copy_next(es_remote_copy *copy, int n_fields)
 {
     for (;;) {
-        es_status status = receive(copy);
+        es_status status = receive_message(copy);
         if (status != ES_OK)
             return status;
         if (!copy->is_begun && (status = take_header(copy)) < 0)
@@ -173,7 +173,7 @@ void es_remote_copy_end(es_remote_copy *copy)
                                   change it */
     snprintf(said, sizeof said, "%s", es_message());
     bool had_failed = said[0] != '\0';
-    while (copy->is_under_way && receive(copy) == ES_OK)
+    while (copy->is_under_way && receive_message(copy) == ES_OK)
         continue;
     if (copy->message)
         es_pq.freemem(copy->message);

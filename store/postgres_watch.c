@@ -53,7 +53,7 @@ void es_remote_watch_close(es_remote_watch *watch)
 
 /* --- the connection ------------------------------------------------------- */
 
-static void disconnect(es_remote_watch *watch)
+static void close_connection(es_remote_watch *watch)
 {
     es_postgres_close(watch->remote.postgres);
     watch->remote.postgres = NULL;
@@ -82,7 +82,7 @@ static es_status connect_to(es_remote_watch *watch)
         return ES_OK;
     }
     snprintf(watch->problem, sizeof watch->problem, "%s", es_message());
-    disconnect(watch);
+    close_connection(watch);
     const int pause = watch->n_tries < 6 ? 1 << watch->n_tries : AGAIN_MOST;
     watch->n_tries++;
     watch->again = now() + pause;
@@ -105,7 +105,7 @@ bool es_remote_watch_heard(es_remote_watch *watch)
     PGconn *connection = watch->remote.postgres->connection;
     if (!es_pq.consumeInput(connection) ||
         es_postgres_is_lost(watch->remote.postgres)) {
-        disconnect(watch);
+        close_connection(watch);
         return true;
     }
     while ((alert = es_pq.notifies(connection))) {
@@ -132,8 +132,8 @@ static es_status hand_out(const es_remote *remote, const PGresult *rows,
     return status;
 }
 
-static es_status query(PGresult **out, es_remote *remote, const char *what,
-                       const char *order)
+static es_status query_runs(PGresult **out, es_remote *remote, const char *what,
+                            const char *order)
 {
     char *sql;
     if (asprintf(&sql, "SELECT %s FROM entropy_scan.run WHERE true%s%s", what,
@@ -153,13 +153,13 @@ es_status es_remote_watch_list(es_remote_watch *watch,
     es_status status = connect_to(watch);
     if (status < 0)
         return status;
-    status = query(&rows, &watch->remote, "uuid, revision",
-                   " ORDER BY uuid COLLATE \"C\"");
+    status = query_runs(&rows, &watch->remote, "uuid, revision",
+                        " ORDER BY uuid COLLATE \"C\"");
     if (status == ES_OK)
         status = hand_out(&watch->remote, rows, handler, user);
     es_pq.clear(rows);
     if (es_postgres_is_lost(watch->remote.postgres))
-        disconnect(watch);
+        close_connection(watch);
     return status;
 }
 
@@ -172,7 +172,7 @@ int64_t es_remote_state(const char *url)
         return 0;
     es_remote *remote = &watch->remote;
     if (es_postgres_open(&remote->postgres, &remote->url, false) == ES_OK &&
-        query(&rows, remote, "sum(revision + 1)", "") == ES_OK)
+        query_runs(&rows, remote, "sum(revision + 1)", "") == ES_OK)
         state = strtoll(es_pq.getvalue(rows, 0, 0), NULL, 10);
     if (rows)
         es_pq.clear(rows);

@@ -206,7 +206,7 @@ static bool holds_for(const es_remote_condition *c,
            (fnmatch(c->text, member->text, 0) == 0 ? ES_EQUAL : ES_NEITHER);
 }
 
-static es_status meet(void *user, const es_config_member *member)
+static es_status check_member(void *user, const es_config_member *member)
 {
     choice *chosen = user;
     for (size_t i = 0; i < chosen->remote->n_conditions; i++) {
@@ -231,7 +231,8 @@ static es_status is_chosen(bool *out, es_remote *remote, es_reader *reader,
     choice chosen = {.remote = remote};
     for (size_t i = 0; i < remote->n_conditions; i++)
         chosen.holds[i] = remote->conditions[i].relation & ES_NEITHER;
-    es_status status = es_reader_config_each(reader, run, meet, &chosen);
+    es_status status =
+        es_reader_config_each(reader, run, check_member, &chosen);
     *out = true;
     for (size_t i = 0; i < remote->n_conditions; i++)
         *out = *out && chosen.holds[i];

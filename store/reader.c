@@ -1023,7 +1023,7 @@ static es_status advance_copy(lane *l, es_reader *reader)
 
 /** Advances the lane to its next row. Returns ES_DONE if there are no more
  *  rows. */
-static es_status advance(lane *l, es_reader *reader)
+static es_status advance_lane(lane *l, es_reader *reader)
 {
     if (l->steps)
         return advance_copy(l, reader);
@@ -1073,9 +1073,9 @@ static es_status start_lane(lane *l, es_reader *reader, const es_series *series,
             return ES_DONE;
         l->to = l->last; /* ignore rows that are added later */
         sqlite3_bind_int64(l->statement, 3, l->to);
-        return advance(l, reader);
+        return advance_lane(l, reader);
     }
-    status = advance(l, reader);
+    status = advance_lane(l, reader);
     return status == ES_OK ? find_step(reader, ES_SQL_STEP_DOWN, series->id,
                                        from, l->to, &l->last)
                            : status;
@@ -1174,7 +1174,7 @@ es_status es_cursor_open_run(es_cursor **out, es_reader *reader, size_t run)
 /** Advances the top lane after the caller has received its row. */
 static es_status pass_top(es_cursor *cursor)
 {
-    es_status status = advance(cursor->heap[0], cursor->reader);
+    es_status status = advance_lane(cursor->heap[0], cursor->reader);
     if (status == ES_DONE)
         cursor->heap[0] = cursor->heap[--cursor->n_heap];
     if (status >= ES_OK && cursor->n_heap > 0)

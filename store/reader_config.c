@@ -101,11 +101,11 @@ static void put_back(parser *p)
 }
 
 /**
- * Takes a connection for exclusive use until put_back is called. Sets
+ * Takes a connection for exclusive use until return_parser is called. Sets
  * *statement to the connection's statement number `sql`.
  */
-static es_status take(parser **out, sqlite3_stmt **statement,
-                      const es_reader *reader, int sql)
+static es_status borrow_parser(parser **out, sqlite3_stmt **statement,
+                               const es_reader *reader, int sql)
 {
     parser *p = atomic_exchange(&spare, NULL);
     es_status status = ES_OK;
@@ -129,7 +129,7 @@ static es_status take(parser **out, sqlite3_stmt **statement,
     return ES_OK;
 }
 
-static void end(parser *p, sqlite3_stmt *statement)
+static void return_parser(parser *p, sqlite3_stmt *statement)
 {
     sqlite3_reset(statement);
     sqlite3_clear_bindings(statement);
@@ -172,7 +172,7 @@ static es_status read_number(es_reader *reader, size_t index, const char *path,
     const char *config;
     es_status status = find_config(&config, reader, index);
     if (status < 0 || !config ||
-        (status = take(&p, &s, reader, SQL_NUMBER)) < 0)
+        (status = borrow_parser(&p, &s, reader, SQL_NUMBER)) < 0)
         return status;
     es_bind_text(s, 1, config);
     es_bind_text(s, 2, path);
@@ -183,7 +183,7 @@ static es_status read_number(es_reader *reader, size_t index, const char *path,
     if ((type == SQLITE_INTEGER || type == SQLITE_FLOAT) && real)
         *real = sqlite3_column_double(s, 0);
     status = parsed_status(p, rc);
-    end(p, s);
+    return_parser(p, s);
     return status;
 }
 
@@ -211,7 +211,7 @@ es_status es_reader_config(es_reader *reader, size_t index, char **out)
     *out = NULL;
     es_status status = find_config(&config, reader, index);
     if (status < 0 || !config ||
-        (status = take(&p, &s, reader, SQL_CONFIG)) < 0)
+        (status = borrow_parser(&p, &s, reader, SQL_CONFIG)) < 0)
         return status;
     es_bind_text(s, 1, config);
     int rc = sqlite3_step(s);
@@ -222,7 +222,7 @@ es_status es_reader_config(es_reader *reader, size_t index, char **out)
         if (!text)
             status = es_fail(ES_ENOMEM, "out of memory for a configuration");
     }
-    end(p, s);
+    return_parser(p, s);
     return status;
 }
 
@@ -271,7 +271,8 @@ es_status es_reader_config_each(es_reader *reader, size_t index,
         return status;
     const char *object = strchr(config, '{');
     const bool nested = object && strchr(object + 1, '{');
-    if ((status = take(&p, &s, reader, nested ? SQL_NESTED : SQL_MEMBERS)) < 0)
+    if ((status = borrow_parser(&p, &s, reader,
+                                nested ? SQL_NESTED : SQL_MEMBERS)) < 0)
         return status;
     es_bind_text(s, 1, config);
     int rc = SQLITE_DONE;
@@ -279,7 +280,7 @@ es_status es_reader_config_each(es_reader *reader, size_t index,
         status = pass_member(reader, s, handler, user);
     if (status == ES_OK)
         status = parsed_status(p, rc);
-    end(p, s);
+    return_parser(p, s);
     return status;
 }
 
@@ -418,12 +419,12 @@ static es_status read_part(es_layers *to, const es_reader *reader,
 {
     parser *p;
     sqlite3_stmt *s;
-    es_status status = take(&p, &s, reader, sql);
+    es_status status = borrow_parser(&p, &s, reader, sql);
     if (status < 0)
         return status;
     es_bind_text(s, 1, config);
     status = sql == SQL_LAYERS ? read_list(to, p, s) : read_ceilings(to, p, s);
-    end(p, s);
+    return_parser(p, s);
     return status;
 }
 

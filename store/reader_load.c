@@ -177,7 +177,7 @@ static es_status each_row(const es_database *database, es_strings *strings,
 /**
  * Reserves memory so that one element can be added to an array of n elements.
  */
-static bool reserve(row *r, void *array, size_t n, size_t size)
+static bool reserve_row(row *r, void *array, size_t n, size_t size)
 {
     if (r->status == ES_OK)
         r->status = es_reserve_next(array, n, size);
@@ -199,7 +199,7 @@ static bool reserve(row *r, void *array, size_t n, size_t size)
 static void list_changed(row *r, es_changed_rows *changed, es_row_table table,
                          size_t run, int64_t step)
 {
-    if (reserve(r, &changed->list, changed->n, sizeof *changed->list))
+    if (reserve_row(r, &changed->list, changed->n, sizeof *changed->list))
         changed->list[changed->n++] = (struct es_changed_row){
             table, run, sqlite3_column_int64(r->statement, 0), step};
 }
@@ -241,7 +241,8 @@ static void check_run(row *r, const es_run_info *info)
 static void take_run(row *r, void *user)
 {
     es_contents *contents = user;
-    if (!reserve(r, &contents->runs, contents->n_runs, sizeof *contents->runs))
+    if (!reserve_row(r, &contents->runs, contents->n_runs,
+                     sizeof *contents->runs))
         return;
     if (!is_as_recorded(r, ES_N_RUN_COLUMNS))
         list_changed(r, &contents->changed, ES_ROW_RUN, contents->n_runs,
@@ -313,8 +314,8 @@ static void take_series(row *r, void *user)
     if (!as_recorded)
         list_changed(r, &contents->changed, ES_ROW_SERIES, target->run,
                      ES_UNKNOWN);
-    if (!reserve(r, &contents->series, contents->n_series,
-                 sizeof *contents->series))
+    if (!reserve_row(r, &contents->series, contents->n_series,
+                     sizeof *contents->series))
         return;
     es_series series = {
         .id = sqlite3_column_int64(r->statement, 0),
@@ -453,7 +454,8 @@ static void take_event(row *r, void *user)
                                                added after the runs were read */
     if (!run)
         return;
-    if (!reserve(r, &events->events, events->n_events, sizeof *events->events))
+    if (!reserve_row(r, &events->events, events->n_events,
+                     sizeof *events->events))
         return;
     int64_t severity = take_number(r, 4);
     if (severity < ES_SEVERITY_NONE || severity > ES_SEVERITY_CRITICAL)

@@ -196,7 +196,7 @@ static bool read_page(const view_file *view, int page)
  * a writer updates the pages before the header. SQLite compares the header
  * again after its last barrier, and starts again if the header has changed.
  */
-static void refresh(view_file *view)
+static void refresh_view(view_file *view)
 {
     unsigned char now[SHARED_BYTES], *known = view->pages[0];
     view->stale = pread(view->shm, now, sizeof now, 0) != (ssize_t)sizeof now;
@@ -213,7 +213,7 @@ static void refresh(view_file *view)
 static void refresh_live(view_file *view)
 {
     if (view->live && view->n_pages > 0 && view->pages[0])
-        refresh(view);
+        refresh_view(view);
 }
 
 /* --- shared memory: locks ------------------------------------------------ */

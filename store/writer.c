@@ -201,7 +201,7 @@ static void roll_back(es_writer *writer)
         writer->runs[i].last_step = writer->runs[i].saved_step;
 }
 
-static es_status commit(es_writer *writer)
+static es_status commit_transaction(es_writer *writer)
 {
     es_status status;
     if ((status = save_last_steps(writer)) < 0 ||
@@ -229,7 +229,7 @@ static es_status commit(es_writer *writer)
  * Begins a transaction and then checks the log, because pages that SQLite reads
  * from a log with a hole are out of date.
  */
-static es_status begin(es_writer *writer)
+static es_status begin_transaction(es_writer *writer)
 {
     es_status status;
     if ((status = es_log_begin(writer)) < 0 ||
@@ -246,7 +246,7 @@ es_status es_writer_begin(es_writer *writer)
     if (writer->in_transaction)
         return es_fail(ES_EARGUMENT, "%s: begin within a transaction",
                        writer->database.path);
-    status = begin(writer);
+    status = begin_transaction(writer);
     writer->in_transaction = status == ES_OK;
     writer->spoilt = false;
     return status;
@@ -262,7 +262,7 @@ es_status es_writer_commit(es_writer *writer)
                        writer->database.path);
     writer->in_transaction = false;
     if (!writer->spoilt)
-        return commit(writer);
+        return commit_transaction(writer);
     roll_back(writer);
     return es_fail(ES_EIO, "%s: nothing of this transaction was written",
                    writer->database.path);
@@ -283,7 +283,7 @@ es_status es_writer_enter(es_writer *writer, bool *own)
         return status;
     *own = !writer->in_transaction;
     if (*own)
-        return begin(writer);
+        return begin_transaction(writer);
     if (writer->spoilt)
         return es_fail(ES_EIO, "%s: this transaction failed: roll it back",
                        writer->database.path);
@@ -293,7 +293,7 @@ es_status es_writer_enter(es_writer *writer, bool *own)
 es_status es_writer_leave(es_writer *writer, bool own, es_status status)
 {
     if (own && status == ES_OK)
-        return commit(writer);
+        return commit_transaction(writer);
     if (own)
         roll_back(writer);
     else if (status < 0)

@@ -131,8 +131,8 @@ static es_status compare_size(es_writer *writer, sqlite3_file *log,
  * Checks the log's size, the log's header, and the log's frames from frame
  * `first` on.
  */
-static es_status compare(es_writer *writer, const es_log_index *index,
-                         uint32_t first)
+static es_status compare_frames_from(es_writer *writer,
+                                     const es_log_index *index, uint32_t first)
 {
     unsigned char header[LOG_HEADER] = {0};
     sqlite3_file *log = file_of(writer, SQLITE_FCNTL_JOURNAL_POINTER);
@@ -190,7 +190,8 @@ static es_status check_all(es_writer *writer)
                          index.n_frames < log->n_checked;
         /* The last checked frame is read again, because its checksum covers all
            earlier frames. */
-        status = compare(writer, &index, restarted ? 1 : log->n_checked);
+        status =
+            compare_frames_from(writer, &index, restarted ? 1 : log->n_checked);
         log->salt = index.salt[0];
         log->n_checked = status == ES_OK ? index.n_frames : 0;
     }
@@ -201,7 +202,7 @@ static es_status check_all(es_writer *writer)
 
 /* --- its place ------------------------------------------------------------ */
 
-static bool find(const es_writer *writer, struct stat *st)
+static bool stat_log(const es_writer *writer, struct stat *st)
 {
     return es_beside_stat(st, writer->database.file, "-wal") == 0;
 }
@@ -210,8 +211,9 @@ bool es_writer_log_is_away(const es_writer *writer)
 {
     struct stat st;
     const es_log *log = &writer->log;
-    return log->is_known && (!find(writer, &st) || st.st_ino != log->inode ||
-                             st.st_dev != log->device);
+    return log->is_known &&
+           (!stat_log(writer, &st) || st.st_ino != log->inode ||
+            st.st_dev != log->device);
 }
 
 bool es_writer_log_is_broken(es_writer *writer)
@@ -307,7 +309,7 @@ void es_log_after_commit(es_writer *writer)
     es_log *log = &writer->log;
     if (log->none)
         return;
-    if (!log->is_known && find(writer, &st)) {
+    if (!log->is_known && stat_log(writer, &st)) {
         log->device = st.st_dev;
         log->inode = st.st_ino;
     }

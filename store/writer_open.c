@@ -80,7 +80,7 @@ static es_status query_log(const es_database *database, const char *sql,
 
 /**
  * Switches to WAL mode by way of the mode MEMORY, for the reason that is given
- * at settle().
+ * at settle_log().
  */
 static es_status start_log(const es_database *database)
 {
@@ -217,7 +217,7 @@ static bool keep_log_of_other(es_writer *writer)
  * would make readers refuse the file. This is safe because the change is within
  * one disk sector.
  */
-static es_status settle(es_writer *writer)
+static es_status settle_log(es_writer *writer)
 {
     sqlite3 *handle = writer->database.handle;
     if (writer->log.none)
@@ -238,7 +238,7 @@ static es_status settle(es_writer *writer)
 }
 
 /** Frees the writer. If `remove` is true, also removes the file. */
-static void release(es_writer *writer, bool remove)
+static void free_writer(es_writer *writer, bool remove)
 {
     bool ours = writer->database.owner == getpid();
     es_database_finalise_all(&writer->database, writer->statements, ES_N_SQL);
@@ -282,7 +282,7 @@ es_status es_writer_close(es_writer *writer)
         if (writer->in_transaction)
             status = es_writer_commit(writer);
         bool away = es_writer_log_is_away(writer);
-        es_status settled = settle(writer);
+        es_status settled = settle_log(writer);
         if (status == ES_OK)
             status = settled;
         if (status == ES_OK && away && !writer->log.settled)
@@ -290,7 +290,7 @@ es_status es_writer_close(es_writer *writer)
         if (status == ES_OK)
             status = es_writer_check_place(writer);
     }
-    release(writer, false);
+    free_writer(writer, false);
     return status;
 }
 
@@ -304,10 +304,10 @@ void es_writer_abandon(es_writer *writer)
     bool useless = writer->fresh; /* remove a new file that contains no run */
     if (writer->ready && writer->database.owner == getpid()) {
         useless = useless && !has_moved(writer);
-        if (settle(writer) < 0)
+        if (settle_log(writer) < 0)
             es_fail(ES_EIO, "%s", why);
     }
-    release(writer, useless);
+    free_writer(writer, useless);
 }
 
 /* --- heartbeats of a fragment --------------------------------------------- */

@@ -16,7 +16,7 @@ static const char members_sql[] =
 static const char ranks_sql[] =
     "SELECT value FROM json_each(?1, '$.fragment.ranks')";
 
-static es_status fail(const es_fragment *fragment, const char *problem)
+static es_status fail_config(const es_fragment *fragment, const char *problem)
 {
     return es_fail(
         ES_EFORMAT, "%s: run %s: \"fragment\" in its configuration: %s",
@@ -38,12 +38,13 @@ static es_status take_members(es_fragment *fragment, sqlite3_stmt *s,
     fragment->first_head = sqlite3_column_int64(s, 2);
     *n_ranks = sqlite3_column_int64(s, 3);
     if (fragment->world < 1 || fragment->world > ES_MAX_RANKS)
-        return fail(fragment, "\"world\" is out of range");
+        return fail_config(fragment, "\"world\" is out of range");
     if (*n_ranks < 1 || *n_ranks > fragment->world)
-        return fail(fragment, "\"ranks\" is empty, or longer than \"world\"");
+        return fail_config(fragment,
+                           "\"ranks\" is empty, or longer than \"world\"");
     if (fragment->first_layer < 0 || fragment->first_layer >= ES_MAX_LAYERS ||
         fragment->first_head < 0 || fragment->first_head >= ES_MAX_HEADS)
-        return fail(fragment, "\"layer\" or \"head\" is out of range");
+        return fail_config(fragment, "\"layer\" or \"head\" is out of range");
     return ES_OK;
 }
 
@@ -68,9 +69,9 @@ static es_status take_rank(es_fragment *fragment, sqlite3_stmt *s)
     const int64_t rank = sqlite3_column_int64(s, 0);
     if (sqlite3_column_type(s, 0) != SQLITE_INTEGER || rank < 0 ||
         rank >= fragment->world)
-        return fail(fragment, "\"ranks\" has an entry out of range");
+        return fail_config(fragment, "\"ranks\" has an entry out of range");
     if (fragment->n_ranks && fragment->ranks[fragment->n_ranks - 1] >= rank)
-        return fail(fragment, "\"ranks\" is not in ascending order");
+        return fail_config(fragment, "\"ranks\" is not in ascending order");
     fragment->ranks[fragment->n_ranks++] = rank;
     return ES_OK;
 }

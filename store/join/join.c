@@ -268,7 +268,7 @@ static es_status add_all_series(es_join_state *state)
 
 /* --- samples -------------------------------------------------------------- */
 
-static es_status advance(es_join_part *part)
+static es_status advance_part(es_join_part *part)
 {
     es_status status = es_cursor_next_of_run(part->cursor, &part->step,
                                              &part->values, &part->series);
@@ -280,7 +280,7 @@ static es_status advance(es_join_part *part)
  * Orders parts like the samples of a run's cursor: by step, then name, then
  * phase, with training before evaluation.
  */
-static int compare(const es_join_part *a, const es_join_part *b)
+static int compare_parts(const es_join_part *a, const es_join_part *b)
 {
     if (a->step != b->step)
         return a->step < b->step ? -1 : 1;
@@ -293,7 +293,7 @@ static const es_join_part *find_next(const es_join_state *state)
     const es_join_part *next = NULL;
     for (size_t i = 0; i < state->n_parts; i++) {
         const es_join_part *part = &state->parts[i];
-        if (!part->is_over && (!next || compare(part, next) < 0))
+        if (!part->is_over && (!next || compare_parts(part, next) < 0))
             next = part;
     }
     return next;
@@ -403,11 +403,11 @@ static es_status join_sample(es_join_state *state, const es_join_part *next)
                sizeof *state->cells);
     for (size_t i = 0; i < state->n_parts; i++) {
         es_join_part *part = &state->parts[i];
-        if (part->is_over || compare(part, &key) != 0)
+        if (part->is_over || compare_parts(part, &key) != 0)
             continue;
         es_status status = add_values(state, part, series->rule);
         if (status == ES_OK)
-            status = advance(part);
+            status = advance_part(part);
         if (status < 0)
             return status;
     }
@@ -445,7 +445,7 @@ es_status es_join_samples(es_join_state *state)
         status = es_cursor_open_run(&part->cursor, part->fragment->reader,
                                     part->fragment->run);
         if (status == ES_OK)
-            status = advance(part);
+            status = advance_part(part);
     }
     const es_join_part *next = status == ES_OK ? find_next(state) : NULL;
     while (next && status == ES_OK) {

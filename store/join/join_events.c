@@ -70,8 +70,8 @@ static es_status copy_events(const es_join_state *state,
     return status;
 }
 
-static es_status report(const es_join_state *state, int64_t step,
-                        const char *kind, const char *message)
+static es_status report_event(const es_join_state *state, int64_t step,
+                              const char *kind, const char *message)
 {
     if (state->handler)
         state->handler(state->user, message);
@@ -100,7 +100,7 @@ static es_status report_gap(const es_join_state *state,
              (long long)state->n_steps[phase],
              phase == ES_PHASE_TRAIN ? "training" : "evaluation",
              (long long)gap->first, (long long)gap->last);
-    return report(state, gap->first, "gap", message);
+    return report_event(state, gap->first, "gap", message);
 }
 
 static es_status report_absent(const es_join_state *state)
@@ -129,7 +129,7 @@ static es_status report_absent(const es_join_state *state)
         es_text_append(&text, " and %lld more", (long long)(n - SHOWN_RANKS));
     es_text_append(&text, " of %lld: no fragment was given",
                    (long long)state->world);
-    return report(state, ES_UNKNOWN, "gap", message);
+    return report_event(state, ES_UNKNOWN, "gap", message);
 }
 
 static es_status report_missing(const es_join_state *state,
@@ -146,7 +146,7 @@ static es_status report_missing(const es_join_state *state,
              series->rule == ES_JOIN_SAME
                  ? "the ranks differ, and no rule combines them"
                  : "a rank has no finite_rows to weigh its means by");
-    return report(state, series->first_missing, "unjoined", message);
+    return report_event(state, series->first_missing, "unjoined", message);
 }
 
 es_status es_join_events(es_join_state *state)

@@ -15,14 +15,14 @@ static struct {
     bool is_there;
 } loaded = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static bool find(void *library, const char *name, void *function)
+static bool find_function(void *library, const char *name, void *function)
 {
     void *found = dlsym(library, name);
     memcpy(function, &found, sizeof found);
     return found != NULL;
 }
 
-static es_status load(void)
+static es_status load_library(void)
 {
     void *library = dlopen("libpq.so.5", RTLD_NOW | RTLD_LOCAL);
     if (!library)
@@ -31,7 +31,7 @@ static es_status load(void)
                        "libpq5: %s",
                        dlerror());
 #define FIND(returned, name, parameters)                                       \
-    &&find(library, "PQ" #name, &es_pq.name)
+    &&find_function(library, "PQ" #name, &es_pq.name)
     loaded.is_there = true ES_LIBPQ(FIND);
     return loaded.is_there ? ES_OK
                            : es_fail(ES_EIO, "libpq.so.5: functions are "
@@ -42,7 +42,7 @@ static es_status load(void)
 es_status es_libpq_load(void)
 {
     pthread_mutex_lock(&loaded.mutex);
-    const es_status status = loaded.is_there ? ES_OK : load();
+    const es_status status = loaded.is_there ? ES_OK : load_library();
     pthread_mutex_unlock(&loaded.mutex);
     return status;
 }

@@ -72,7 +72,7 @@ static es_status decode(char **out, const char *text, size_t n)
 /**
  * Appends `text` (n) to one of the URL's strings, which have enough capacity.
  */
-static void append(char *to, const char *text, size_t n)
+static void append_text(char *to, const char *text, size_t n)
 {
     const size_t length = strlen(to);
     memcpy(to + length, text, n);
@@ -116,8 +116,8 @@ static es_status take_parameter(es_postgres_url *url, const char *text,
                         is_secret(keyword) ? NULL : url->shown};
     for (size_t i = 0; i < sizeof to / sizeof *to && status == ES_OK; i++)
         if (to[i]) {
-            append(to[i], strchr(to[i], '?') ? "&" : "?", 1);
-            append(to[i], text, n);
+            append_text(to[i], strchr(to[i], '?') ? "&" : "?", 1);
+            append_text(to[i], text, n);
         }
 done:
     free(keyword);
@@ -144,12 +144,12 @@ static es_status take_place(es_postgres_url *url, const char *text, size_t n)
                        "password must be written as %%XX, @ as %%40: " EXAMPLE);
     const char *user = text + begin;
     const char *colon = at ? memchr(user, ':', (size_t)(at - user)) : NULL;
-    append(url->conninfo, text, n);
+    append_text(url->conninfo, text, n);
     const size_t n_open = (size_t)((colon ? colon : at ? at : end) - text);
-    append(url->base, text, n_open);
+    append_text(url->base, text, n_open);
     if (at)
-        append(url->base, at, (size_t)(end - at));
-    append(url->shown, url->base, strlen(url->base));
+        append_text(url->base, at, (size_t)(end - at));
+    append_text(url->shown, url->base, strlen(url->base));
     return ES_OK;
 }
 
@@ -199,7 +199,7 @@ static es_status show_pairs(es_postgres_url *url,
  * Checks the result with libpq's parser. libpq's message is not displayed,
  * because it may contain the password.
  */
-static es_status check(es_postgres_url *url, bool is_url)
+static es_status check_conninfo(es_postgres_url *url, bool is_url)
 {
     char *words = NULL;
     es_libpq_option *options = es_pq.conninfoParse(url->conninfo, &words);
@@ -226,7 +226,7 @@ es_status es_postgres_url_read(es_postgres_url *out, const char *text)
     if (status == ES_OK)
         status =
             is_url ? read_url(out, text) : es_copy_text(&out->conninfo, text);
-    return status == ES_OK ? check(out, is_url) : status;
+    return status == ES_OK ? check_conninfo(out, is_url) : status;
 }
 
 void es_postgres_url_free(es_postgres_url *url)

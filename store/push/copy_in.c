@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void flush(es_copy_in *copy)
+static void flush_buffer(es_copy_in *copy)
 {
     if (copy->n && copy->status == ES_OK &&
         es_pq.putCopyData(copy->postgres->connection, (const char *)copy->bytes,
@@ -18,10 +18,10 @@ static void flush(es_copy_in *copy)
     copy->n = 0;
 }
 
-static unsigned char *reserve(es_copy_in *copy, size_t n)
+static unsigned char *reserve_bytes(es_copy_in *copy, size_t n)
 {
     if (sizeof copy->bytes - copy->n < n)
-        flush(copy);
+        flush_buffer(copy);
     unsigned char *at = copy->bytes + copy->n;
     copy->n += n;
     return at;
@@ -30,26 +30,26 @@ static unsigned char *reserve(es_copy_in *copy, size_t n)
 static void put_16(es_copy_in *copy, uint16_t value)
 {
     value = __builtin_bswap16(value);
-    memcpy(reserve(copy, sizeof value), &value, sizeof value);
+    memcpy(reserve_bytes(copy, sizeof value), &value, sizeof value);
 }
 
 static void put_32(es_copy_in *copy, uint32_t value)
 {
     value = __builtin_bswap32(value);
-    memcpy(reserve(copy, sizeof value), &value, sizeof value);
+    memcpy(reserve_bytes(copy, sizeof value), &value, sizeof value);
 }
 
 static void put_64(es_copy_in *copy, uint64_t value)
 {
     value = __builtin_bswap64(value);
-    memcpy(reserve(copy, sizeof value), &value, sizeof value);
+    memcpy(reserve_bytes(copy, sizeof value), &value, sizeof value);
 }
 
 static void put_bytes(es_copy_in *copy, const char *bytes, size_t n)
 {
     while (n) {
         const size_t part = n < 4096 ? n : 4096;
-        memcpy(reserve(copy, part), bytes, part);
+        memcpy(reserve_bytes(copy, part), bytes, part);
         bytes += part;
         n -= part;
     }
@@ -129,7 +129,7 @@ void es_copy_in_reals(es_copy_in *copy, const float *values, size_t n)
     put_32(copy, 1); /* first index */
     while (n) {
         const size_t part = n < BLOCK ? n : BLOCK;
-        unsigned char *out = reserve(copy, part * ITEM);
+        unsigned char *out = reserve_bytes(copy, part * ITEM);
         for (size_t i = 0; i < part; i++) {
             uint32_t item[2] = {__builtin_bswap32(sizeof *values)};
             memcpy(&item[1], &values[i], sizeof *values);
@@ -142,7 +142,7 @@ void es_copy_in_reals(es_copy_in *copy, const float *values, size_t n)
 }
 
 /* Reads all results until the server is ready for the next command. */
-static es_status finish(es_copy_in *copy)
+static es_status read_results(es_copy_in *copy)
 {
     es_postgres *postgres = copy->postgres;
     PGresult *result;
@@ -162,23 +162,23 @@ static es_status finish(es_copy_in *copy)
 es_status es_copy_in_end(es_copy_in *copy)
 {
     put_16(copy, UINT16_MAX);
-    flush(copy);
+    flush_buffer(copy);
     const bool failed = copy->status < 0;
     if (es_pq.putCopyEnd(copy->postgres->connection,
                          failed ? "the rest is missing" : NULL) != 1 &&
         !failed)
         copy->status = es_postgres_fail(copy->postgres, NULL);
-    return finish(copy);
+    return read_results(copy);
 }
 
 void es_copy_in_abandon(es_copy_in *copy)
 {
     if (!copy->postgres)
         return;
-    copy->status = ES_EARGUMENT; /* keeps finish from reporting another
+    copy->status = ES_EARGUMENT; /* keeps read_results from reporting another
                                     failure */
     (void)es_pq.putCopyEnd(copy->postgres->connection, "given up");
-    (void)finish(copy);
+    (void)read_results(copy);
 }
 
 es_status es_copy_utf8(char **out, const char *text)

@@ -36,7 +36,7 @@ static es_status print_uuids(char **out, const group *g)
     return es_fail(ES_ENOMEM, "out of memory for the names of runs");
 }
 
-static void leave(group *g, size_t i)
+static void drop_job(group *g, size_t i)
 {
     const size_t n = --g->n - i;
     es_push_job_free(&g->jobs[i]);
@@ -60,7 +60,7 @@ static es_status leave_known(group *g)
     for (int k = 0; status == ES_OK && k < es_pq.ntuples(result); k++)
         for (size_t i = g->n; i-- > 0;)
             if (strcmp(g->jobs[i].info.uuid, es_pq.getvalue(result, k, 0)) == 0)
-                leave(g, i);
+                drop_job(g, i);
     es_pq.clear(result);
     free(text);
     return status;
@@ -70,7 +70,7 @@ static es_status leave_known(group *g)
  * Adds the item to the group, unless another item of the group has the same
  * uuid.
  */
-static es_status add(group *g, es_push_item *item, es_push_counts *counts)
+static es_status add_job(group *g, es_push_item *item, es_push_counts *counts)
 {
     es_push_job job = {.pusher = g->pusher,
                        .reader = item->reader,
@@ -97,15 +97,15 @@ static es_status add(group *g, es_push_item *item, es_push_counts *counts)
     return ES_OK;
 }
 
-static es_status choose(group *g, es_push_item *items, size_t n,
-                        es_push_counts *counts)
+static es_status choose_jobs(group *g, es_push_item *items, size_t n,
+                             es_push_counts *counts)
 {
     es_status status;
     if ((status = es_alloc(&g->jobs, n, sizeof *g->jobs, "runs")) < 0 ||
         (status = es_alloc(&g->items, n, sizeof *g->items, "runs")) < 0)
         return status;
     for (size_t i = 0; i < n && status == ES_OK; i++)
-        status = add(g, &items[i], counts);
+        status = add_job(g, &items[i], counts);
     if (status == ES_OK && g->n)
         status = leave_known(g);
     for (size_t i = 0; i < g->n && status == ES_OK; i++)
@@ -137,7 +137,7 @@ static es_status insert_runs(group *g)
     es_status status = es_push_insert_runs(g->jobs, g->n);
     for (size_t i = g->n; status == ES_OK && i-- > 0;)
         if (!g->jobs[i].pushed.run_id)
-            leave(g, i);
+            drop_job(g, i);
     return status;
 }
 
@@ -221,7 +221,7 @@ static es_status copy_parts(group *g)
     return es_copy_in_end(copy);
 }
 
-static es_status push(group *g)
+static es_status write_group(group *g)
 {
     es_status status;
     if ((status = es_pusher_begin(g->pusher)) < 0 ||
@@ -237,9 +237,9 @@ es_status es_push_group(es_pusher *pusher, es_push_item *items, size_t n,
                         es_push_counts *counts)
 {
     group g = {.pusher = pusher};
-    es_status status = choose(&g, items, n, counts);
+    es_status status = choose_jobs(&g, items, n, counts);
     if (status == ES_OK && g.n)
-        status = push(&g);
+        status = write_group(&g);
     if (status < 0)
         es_pusher_rollback(pusher);
     for (size_t i = 0; i < g.n; i++) {

@@ -136,7 +136,7 @@ static es_status find_work(es_push_job *j)
     return has_work ? ES_OK : ES_DONE;
 }
 
-static es_status look(es_push_job *j)
+static es_status load_pushed(es_push_job *j)
 {
     es_pushed *pushed = &j->pushed;
     es_status status =
@@ -163,7 +163,7 @@ es_status es_push_plan_new(es_push_job *j)
 
 es_status es_push_plan(es_push_job *j)
 {
-    es_status status = look(j);
+    es_status status = load_pushed(j);
     if (status < 0)
         return status;
     return j->pushed.run_id ? find_work(j) : es_push_plan_new(j);

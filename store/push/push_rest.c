@@ -105,9 +105,9 @@ static bool goes_on(const es_pushed *pushed, const es_push_part *begun,
  * Sets *n_kept to the number of pushed rows if the file still begins with them.
  * Otherwise sets it to 0 and deletes the run's pushed rows.
  */
-static es_status keep(int64_t *n_kept, es_postgres *postgres,
-                      const es_pushed *pushed, const es_push_part *begun,
-                      es_push_part_kind kind, const char *rows)
+static es_status keep_rows(int64_t *n_kept, es_postgres *postgres,
+                           const es_pushed *pushed, const es_push_part *begun,
+                           es_push_part_kind kind, const char *rows)
 {
     char sql[160];
     *n_kept = 0;
@@ -169,8 +169,8 @@ es_status es_push_events(es_copy_in *copy, es_postgres *postgres,
     size_t n;
     int64_t n_kept;
     es_status status;
-    if ((status = keep(&n_kept, postgres, pushed, begun, ES_PUSH_EVENT,
-                       "event WHERE true")) < 0 ||
+    if ((status = keep_rows(&n_kept, postgres, pushed, begun, ES_PUSH_EVENT,
+                            "event WHERE true")) < 0 ||
         (status = es_reader_events(reader, run, &events, &n)) < 0 ||
         (size_t)n_kept >= n)
         return status;
@@ -229,12 +229,12 @@ es_status es_push_maps(es_copy_in *copy, es_postgres *postgres,
         !pushed->parts[ES_PUSH_MAP_EVAL].n)
         return ES_OK;
     whole[ES_PUSH_MAP_TRAIN] = whole[ES_PUSH_MAP_EVAL] = (es_push_part){0};
-    if ((status = keep(&target.kept[ES_PUSH_MAP_TRAIN], postgres, pushed, begun,
-                       ES_PUSH_MAP_TRAIN,
-                       "attention_map WHERE phase = 'train'")) < 0 ||
-        (status = keep(&target.kept[ES_PUSH_MAP_EVAL], postgres, pushed, begun,
-                       ES_PUSH_MAP_EVAL,
-                       "attention_map WHERE phase = 'eval'")) < 0 ||
+    if ((status = keep_rows(&target.kept[ES_PUSH_MAP_TRAIN], postgres, pushed,
+                            begun, ES_PUSH_MAP_TRAIN,
+                            "attention_map WHERE phase = 'train'")) < 0 ||
+        (status = keep_rows(&target.kept[ES_PUSH_MAP_EVAL], postgres, pushed,
+                            begun, ES_PUSH_MAP_EVAL,
+                            "attention_map WHERE phase = 'eval'")) < 0 ||
         (status = es_copy_in_begin(
              copy, postgres,
              "COPY entropy_scan.attention_map(run_id, phase, step, layer, head,"

@@ -64,7 +64,7 @@ static es_status delete_samples(es_push_job *j, int32_t series, int64_t from)
     return status;
 }
 
-static es_status cut(es_push_job *j)
+static es_status delete_cut(es_push_job *j)
 {
     es_status status = ES_OK;
     for (size_t i = 0; i < j->n_lanes && status == ES_OK; i++)
@@ -285,7 +285,7 @@ static es_status update_parts(es_push_job *j)
 
 /* Writes everything except samples. Called in the transaction that has written
  * the last samples. */
-static es_status finish(es_push_job *j)
+static es_status write_rest(es_push_job *j)
 {
     es_pusher *p = j->pusher;
     es_status status;
@@ -312,10 +312,10 @@ static es_status push_batch(es_push_job *j, bool *is_stale)
     *is_stale = begun == ES_DONE;
     if (begun != ES_OK)
         return begun;
-    if ((status = cut(j)) < 0 || (copied = copy_samples(j)) < 0 ||
+    if ((status = delete_cut(j)) < 0 || (copied = copy_samples(j)) < 0 ||
         (status = insert_series(j)) < 0 || (status = update_series(j)) < 0)
         return status < 0 ? status : copied;
-    if ((copied == ES_DONE && (status = finish(j)) < 0) ||
+    if ((copied == ES_DONE && (status = write_rest(j)) < 0) ||
         (status = es_pusher_commit(j->pusher)) < 0)
         return status;
     j->pushed.revision++;

@@ -144,8 +144,8 @@ int32_t es_push_crc(const es_series *series, int64_t step, const float *values)
 
 static const es_push_place nowhere = {.last = ES_UNKNOWN};
 
-static es_status measure(es_push_place *out, es_reader *reader,
-                         const es_series *series, int64_t last)
+static es_status digest_series(es_push_place *out, es_reader *reader,
+                               const es_series *series, int64_t last)
 {
     es_cursor *cursor = NULL;
     int64_t step;
@@ -217,9 +217,9 @@ static es_status stored_end(stored *s, es_status status)
  * Compares the samples in the database with those in the file, in order of
  * step, up to the first difference.
  */
-static es_status walk(es_push_difference *out, es_push_place *place,
-                      int64_t *cut, stored *s, es_cursor *cursor,
-                      const es_series *series)
+static es_status compare_samples(es_push_difference *out, es_push_place *place,
+                                 int64_t *cut, stored *s, es_cursor *cursor,
+                                 const es_series *series)
 {
     int64_t step;
     const float *values;
@@ -257,7 +257,7 @@ es_status es_push_compare(es_push_difference *out, es_push_place *place,
     *out = ES_PUSH_AGREES;
     if (!known->place.n)
         return ES_OK;
-    es_status status = measure(place, reader, series, known->place.last);
+    es_status status = digest_series(place, reader, series, known->place.last);
     if (status < 0 ||
         (place->n == known->place.n && place->digest == known->place.digest))
         return status;
@@ -266,7 +266,7 @@ es_status es_push_compare(es_push_difference *out, es_push_place *place,
     status =
         es_cursor_open(&cursor, reader, series, ES_STEP_FIRST, ES_STEP_LAST);
     if (status == ES_OK)
-        status = walk(out, place, cut, &s, cursor, series);
+        status = compare_samples(out, place, cut, &s, cursor, series);
     es_cursor_close(cursor);
     return stored_end(&s, status);
 }

@@ -173,7 +173,7 @@ static int table_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
     return SQLITE_OK;
 }
 
-static void forget(union_cursor *cursor)
+static void end_query(union_cursor *cursor)
 {
     sqlite3_finalize(cursor->query);
     sqlite3_free(cursor->where);
@@ -185,7 +185,7 @@ static void forget(union_cursor *cursor)
 
 static int table_close(sqlite3_vtab_cursor *base)
 {
-    forget((union_cursor *)base);
+    end_query((union_cursor *)base);
     sqlite3_free(base);
     return SQLITE_OK;
 }
@@ -201,7 +201,7 @@ static const es_sql_source *source_of(const union_cursor *cursor)
     return cursor->source < sources->n ? &sources->list[cursor->source] : NULL;
 }
 
-static int prepare(union_cursor *cursor, const es_sql_source *source)
+static int prepare_query(union_cursor *cursor, const es_sql_source *source)
 {
     const table_form *form = table_of(cursor)->module.form;
     int rc = SQLITE_ERROR;
@@ -227,11 +227,11 @@ static int prepare(union_cursor *cursor, const es_sql_source *source)
 
 /* Moves to the next row. If the current file has no more rows, continues with
    the next file. */
-static int settle(union_cursor *cursor)
+static int find_row(union_cursor *cursor)
 {
     const es_sql_source *source;
     while ((source = source_of(cursor))) {
-        int rc = cursor->query ? SQLITE_OK : prepare(cursor, source);
+        int rc = cursor->query ? SQLITE_OK : prepare_query(cursor, source);
         if (rc == SQLITE_OK)
             rc = sqlite3_step(cursor->query);
         if (rc == SQLITE_ROW)
@@ -255,7 +255,7 @@ static int table_filter(sqlite3_vtab_cursor *base, int number, const char *plan,
     (void)number;
     union_cursor *cursor = (union_cursor *)base;
     const table_form *form = table_of(cursor)->module.form;
-    forget(cursor);
+    end_query(cursor);
     cursor->source = 0;
     cursor->row_number = 0;
     sqlite3_str *where = sqlite3_str_new(NULL);
@@ -282,13 +282,13 @@ static int table_filter(sqlite3_vtab_cursor *base, int number, const char *plan,
         cursor->where = sqlite3_mprintf("");
     if (rc == SQLITE_OK && !cursor->where)
         rc = SQLITE_NOMEM;
-    return rc == SQLITE_OK ? settle(cursor) : rc;
+    return rc == SQLITE_OK ? find_row(cursor) : rc;
 }
 
 static int table_next(sqlite3_vtab_cursor *base)
 {
     ((union_cursor *)base)->row_number++;
-    return settle((union_cursor *)base);
+    return find_row((union_cursor *)base);
 }
 
 static int table_eof(sqlite3_vtab_cursor *base)
