@@ -86,6 +86,23 @@ def judge(rules, results):
     return corrected(rows, rules.alpha)
 
 
+def is_of_stability(claim):
+    """Returns true for a claim that most runs of a model do not break."""
+    return (claim["expect"] == "below" and claim["measure"] in YES_OR_NO and
+            "of" in claim and "than" not in claim)
+
+
+def is_empty(claim, rates, runs):
+    """Returns true for a claim of stability if no run of any model broke at the rate of
+    the claim's model. That the model does not break then says nothing about it.
+
+    rates: {model: rate}; runs: measures with the keys model and rate
+    """
+    return is_of_stability(claim) and not any(
+        run.get(claim["measure"]) == 1 for run in runs
+        if run["rate"] == rates.get(claim["of"]))
+
+
 def corrected(rows, alpha):
     """Fills in the adjusted p and the verdict of each testable claim."""
     tested = [row for row in rows if row["p"] is not None]

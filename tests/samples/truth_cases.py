@@ -389,6 +389,38 @@ def a_page_of_two_editions_corrects_their_claims_together():
         assert "rules: samples/truth/two.toml" in page
 
 
+STABLE = """
+[[claim]]
+text = "A is stable"
+papers = "P1"
+published = "-"
+of = "A"
+measure = "broke"
+expect = "below"
+value = 0.5
+"""
+
+
+def a_claim_of_stability_where_nothing_breaks_is_not_tested():
+    for broken, at, verdict in ((0.0, 2e-3, "not tested"), (1.0, 1e-3, "not tested"),
+                                (1.0, 2e-3, "replicated")):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "one.toml")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(HEADER + STABLE)
+            mine = rules.Rules(path)
+            results = {name: {seed: {"broke": x, "perplexity": 2.0, "became NaN": 0.0,
+                                     "collapsed": 0.0} for seed in mine.seeds["judged"]}
+                       for name, x in (("A", 0.0), ("B", broken))}
+            about = {"commit": "c", "dirty": False, "corpus": "none", "rules": mine.sha256,
+                     "n_runs": 2, "hours": 1.0}
+            with open(replicate.json_of(mine, folder), "w", encoding="utf-8") as file:
+                file.write(report.as_json(mine, about, {"A": 2e-3, "B": at}, results,
+                                          judge.judge(mine, results)))
+            found = report.read(replicate.json_of(mine, folder))
+            assert [row["verdict"] for row in report.joined([(mine, found)])] == [verdict]
+
+
 def results_of_changed_rules_are_refused():
     with tempfile.TemporaryDirectory() as folder:
         mine = two_editions(BELOW, folder)
