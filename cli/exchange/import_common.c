@@ -1,13 +1,20 @@
 /* Functions that the parsers of import share. They read the next line with
-   content, read numbers from cells, begin the run, and pass samples to the sink
-   as long as these stay within the size limit. */
+   content, recognise steps, read numbers from cells, begin the run, and pass
+   samples to the sink as long as these stay within the size limit. */
 #include "cli/exchange/import_internal.h"
+#include "cli/exchange/import_steps.h"
 
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 
 #include <math.h>
 #include <string.h>
+
+bool es_import_is_step(const es_import_options *options, const char *name)
+{
+    return options->step_key ? strcmp(name, options->step_key) == 0
+                             : es_step_key_of(name) >= 0;
+}
 
 bool es_import_is_blank(const es_line *line)
 {

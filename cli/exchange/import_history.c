@@ -119,17 +119,12 @@ static bool is_number(const json_t *json, float *out)
     return false;
 }
 
-static bool is_step_key(const history *h, const char *key)
-{
-    const char *given = h->import->options->step_key;
-    return given ? strcmp(key, given) == 0 : es_step_key_of(key) >= 0;
-}
-
 /* Returns false for the step member and for W&B's internal members, such as
    _runtime and _timestamp, which are not imported. */
 static bool is_wanted(const history *h, const char *key)
 {
-    return key[0] && key[0] != '_' && !is_step_key(h, key);
+    return key[0] && key[0] != '_' &&
+           !es_import_is_step(h->import->options, key);
 }
 
 static es_status take_number(history *h, const char *key, const json_t *json)

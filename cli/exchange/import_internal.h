@@ -29,9 +29,9 @@ es_status es_import_history(es_import *import) ES_MUST_USE;
 es_status es_import_events(es_import *import) ES_MUST_USE;
 es_status es_import_wide(es_import *import) ES_MUST_USE;
 
-/** Returns true if `name`, a column of a wide table, is the column of the
- *  steps, either because it equals the value of --step-key or, without this
- *  option, because it is a usual name of a step column, in any case. */
+/** Returns true if `name`, a column of a wide table or a member of a history,
+ *  holds the steps, either because it equals the value of --step-key or,
+ *  without this option, because it is a usual name of a step, in any case. */
 bool es_import_is_step(const es_import_options *options, const char *name);
 
 /** Sets *out to true if the file begins like an event file, then rewinds it. */

@@ -28,12 +28,6 @@ typedef struct wide {
     size_t n_steps;
 } wide;
 
-bool es_import_is_step(const es_import_options *options, const char *name)
-{
-    return options->step_key ? strcmp(name, options->step_key) == 0
-                             : es_step_key_of(name) >= 0;
-}
-
 /* --- header ---------------------------------------------------------------*/
 
 static es_status add_column(wide *w, const es_cells *cells, const char *text)
