@@ -220,25 +220,11 @@ typedef struct value {
     int64_t dtype;
 } value;
 
-static float float_of(uint64_t bits)
-{
-    uint32_t low = (uint32_t)bits;
-    float number;
-    memcpy(&number, &low, sizeof number);
-    return number;
-}
-
-static double double_of(uint64_t bits)
-{
-    double number;
-    memcpy(&number, &bits, sizeof number);
-    return number;
-}
-
 /* Stores the bits of a float32; a conversion to double could change a NaN. */
 static void set_float(value *out, uint64_t bits)
 {
-    out->number = float_of(bits);
+    const uint32_t low = (uint32_t)bits;
+    memcpy(&out->number, &low, sizeof low);
     out->has_number = true;
 }
 
@@ -246,7 +232,9 @@ static void set_float(value *out, uint64_t bits)
    a training run that records it. */
 static void set_double(value *out, uint64_t bits)
 {
-    out->number = (float)double_of(bits);
+    double number;
+    memcpy(&number, &bits, sizeof number);
+    out->number = (float)number;
     out->has_number = true;
 }
 
@@ -317,6 +305,8 @@ static es_status note(es_event_handler *handler, es_status status)
 static es_status hand_on(const value *v, int64_t step,
                          es_event_handler *handler)
 {
+    if (v->has_text && !handler->text)
+        return ES_OK;
     if (v->has_text)
         return note(handler,
                     handler->text(handler->user, v->tag,
@@ -383,7 +373,7 @@ es_status es_event_each(const es_event_reader *reader,
         return es_fail(ES_EFORMAT,
                        "step %lld is out of range: steps begin at 0",
                        (long long)step);
-    if (log.at && is_start(log) &&
+    if (log.at && handler->restart && is_start(log) &&
         (status = note(handler, handler->restart(handler->user, step))) < 0)
         return status;
     if (!summary.at)

@@ -54,10 +54,10 @@ typedef struct es_event_handler {
     void *user;
     /** Called for each scalar value. */
     es_status (*scalar)(void *user, int64_t step, const char *tag, float value);
-    /** Called for each text value, which has n bytes. */
+    /** Called for each text value, which has n bytes. May be NULL. */
     es_status (*text)(void *user, const char *tag, const char *text, size_t n);
     /** Called when training restarted at `step` (SessionLog START): the earlier
-     *  samples at `step` and later are invalid. */
+     *  samples at `step` and later are invalid. May be NULL. */
     es_status (*restart)(void *user, int64_t step);
     bool refused; /* true if a callback failed; false if the record is
                      invalid */

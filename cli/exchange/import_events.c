@@ -26,14 +26,6 @@ es_status es_import_events_match(bool *out, es_line_reader *lines)
     return status == ES_OK ? es_line_reader_rewind(lines) : status;
 }
 
-/* Prefixes the error message with the file name and record number. */
-static es_status fail_record(const events *e, es_status status)
-{
-    return es_fail(status, "%s: record %zu: %s",
-                   es_line_reader_name(e->import->lines), e->reader.number,
-                   es_message());
-}
-
 /* Reads the description of the run, which export writes as a text event. */
 static es_status take_about(void *user, const char *tag, const char *text,
                             size_t n)
@@ -53,7 +45,11 @@ static es_status take_about(void *user, const char *tag, const char *text,
         if (*line == '#')
             status = es_about_read(&e->import->about, line);
     free(copy);
-    return status < 0 ? fail_record(e, status) : status;
+    if (status < 0)
+        return es_fail(status, "%s: record %zu: %s",
+                       es_line_reader_name(e->import->lines), e->reader.number,
+                       es_message());
+    return status;
 }
 
 static es_status take_name(void *user, int64_t step, const char *tag,
@@ -69,19 +65,6 @@ static es_status take_number(void *user, int64_t step, const char *tag,
 {
     events *e = user;
     return es_scalars_put(e->scalars, tag, step, number);
-}
-
-static es_status pass_text(void *user, const char *tag, const char *text,
-                           size_t n)
-{
-    (void)user, (void)tag, (void)text, (void)n;
-    return ES_OK;
-}
-
-static es_status pass_restart(void *user, int64_t step)
-{
-    (void)user, (void)step;
-    return ES_OK;
 }
 
 static es_status take_restart(void *user, int64_t step)
@@ -112,9 +95,10 @@ es_status es_import_events(es_import *import)
     events e = {.import = import,
                 .rules = {.pattern = import->options->tags,
                           .series = import->options->series}};
-    es_event_handler names = {&e, take_name, take_about, pass_restart, false};
-    es_event_handler numbers = {&e, take_number, pass_text, take_restart,
-                                false};
+    es_event_handler names = {
+        .user = &e, .scalar = take_name, .text = take_about};
+    es_event_handler numbers = {
+        .user = &e, .scalar = take_number, .restart = take_restart};
     es_status status;
     if ((status = es_scalars_new(&e.scalars, import, &e.rules)) == ES_OK &&
         (status = read_all(&e, &names)) == ES_OK &&
