@@ -222,22 +222,15 @@ static es_status set_status(es_about *about, const char *text)
         text);
 }
 
-static es_status check_uuid(const char *text)
-{
-    return es_uuid_is(text) ? ES_OK
-                            : es_fail(ES_EFORMAT, "not a UUID: '%.40s'", text);
-}
-
 static es_status set_member(es_about *about, const member *m, const char *value)
 {
-    es_status status = ES_OK;
     if (m->kind == STATUS)
         return set_status(about, value);
     if (m->kind == WHOLE)
         return es_int_parse(whole_of(&about->info, m), value, m->low, m->high);
-    if (m->kind == UUID)
-        status = check_uuid(value);
-    return status == ES_OK ? set_text(about, m, value) : status;
+    if (m->kind == UUID && !es_uuid_is(value))
+        return es_fail(ES_EFORMAT, "not a UUID: '%.40s'", value);
+    return set_text(about, m, value);
 }
 
 static es_status parse_shape(es_shape *out, const char *text)
@@ -287,14 +280,6 @@ es_status es_about_set(es_about *about, const char *key, const char *value)
     return ES_OK;
 }
 
-static es_status read_value(es_about *about, const char *key, char *value)
-{
-    if (strcmp(key, "series") == 0)
-        return add_series(about, value);
-    unescape(value);
-    return es_about_set(about, key, value);
-}
-
 es_status es_about_read(es_about *about, const char *line)
 {
     line += strspn(line, "# \t");
@@ -307,7 +292,13 @@ es_status es_about_read(es_about *about, const char *line)
         return status;
     char *value = key + (colon - line);
     *value++ = '\0';
-    status = read_value(about, key, value + strspn(value, " \t"));
+    value += strspn(value, " \t");
+    if (strcmp(key, "series") == 0) {
+        status = add_series(about, value);
+    } else {
+        unescape(value);
+        status = es_about_set(about, key, value);
+    }
     free(key);
     return status;
 }

@@ -235,14 +235,6 @@ static es_status print_map(void *user, const es_map *map, const float *values)
     return ES_OK;
 }
 
-/* Writes the selected maps of the run. */
-static es_status print_maps(const es_export *e, es_reader *reader, size_t run,
-                            const es_export_options *options)
-{
-    map_walk w = {e->out, &e->info, options};
-    return es_reader_maps(reader, run, print_map, &w);
-}
-
 es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
                         const es_export_options *options)
 {
@@ -256,7 +248,8 @@ es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
         status = print_samples(&e, cursor);
     }
     if (status == ES_OK)
-        status = print_maps(&e, reader, run, options);
+        status = es_reader_maps(reader, run, print_map,
+                                &(map_walk){out, &e.info, options});
     es_cursor_close(cursor);
     es_export_end(&e);
     return status;
@@ -360,13 +353,6 @@ static es_status put_map(void *user, const es_map *map, const float *values)
     return ES_OK;
 }
 
-static es_status put_maps(const es_export *e, es_reader *reader, size_t run,
-                          const es_export_options *options)
-{
-    map_walk w = {e->out, &e->info, options};
-    return es_reader_maps(reader, run, put_map, &w);
-}
-
 es_status es_export_jsonl(FILE *out, es_reader *reader, size_t run,
                           const es_export_options *options)
 {
@@ -386,7 +372,8 @@ es_status es_export_jsonl(FILE *out, es_reader *reader, size_t run,
             put_sample(&e, step, values, &series);
     }
     if (status == ES_DONE)
-        status = put_maps(&e, reader, run, options);
+        status = es_reader_maps(reader, run, put_map,
+                                &(map_walk){out, &e.info, options});
     es_cursor_close(cursor);
     es_export_end(&e);
     return status < 0 ? status : ES_OK;

@@ -159,20 +159,16 @@ static void keep(es_line *line, const unsigned char *bytes, size_t n)
     line->n += n;
 }
 
-static const unsigned char *find_end(const unsigned char *from, size_t n)
-{
-    const unsigned char *lf = memchr(from, '\n', n);
-    const unsigned char *cr = memchr(from, '\r', lf ? (size_t)(lf - from) : n);
-    return cr ? cr : lf;
-}
-
 /* Copies bytes of the block into the line; returns true if the line is
    complete. */
 static bool take(es_line_reader *lines, es_line *line)
 {
     const unsigned char *from = lines->block + lines->start;
     size_t left = lines->end - lines->start;
-    const unsigned char *end = find_end(from, left);
+    const unsigned char *lf = memchr(from, '\n', left);
+    const unsigned char *cr =
+        memchr(from, '\r', lf ? (size_t)(lf - from) : left);
+    const unsigned char *end = cr ? cr : lf;
     size_t n = end ? (size_t)(end - from) : left;
     keep(line, from, n);
     lines->start += end ? n + 1 : n;
