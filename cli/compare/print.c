@@ -248,8 +248,8 @@ static void put_results(es_sheet *sheet, const layout *shown, size_t index)
            (field = es_field_next(field, ES_FIELD_IN_COMPARED))) {
         put_known(sheet, es_field_title(field),
                   es_field_number(field, run->summary), 3);
-        if (field->interval) {
-            es_modelled modelled = field->interval(run->summary);
+        if (field->modelled) {
+            es_modelled modelled = field->modelled(run->summary);
             put_interval(sheet, modelled.low, modelled.high);
         }
     }

@@ -52,36 +52,6 @@ static es_modelled minutes(const es_run_summary *run)
     return shown_cost(ES_COST_SECONDS, run);
 }
 
-static double modelled_gigabytes(const es_run_summary *run)
-{
-    return gigabytes(run).value;
-}
-
-static double least_gigabytes(const es_run_summary *run)
-{
-    return gigabytes(run).low;
-}
-
-static double most_gigabytes(const es_run_summary *run)
-{
-    return gigabytes(run).high;
-}
-
-static double modelled_minutes(const es_run_summary *run)
-{
-    return minutes(run).value;
-}
-
-static double least_minutes(const es_run_summary *run)
-{
-    return minutes(run).low;
-}
-
-static double most_minutes(const es_run_summary *run)
-{
-    return minutes(run).high;
-}
-
 /* --- columns that the table shows only if needed ------------------------ */
 
 static bool is_unfinished(const es_run_summary *run)
@@ -119,6 +89,9 @@ static bool has_own_max(const es_run_summary *run)
 #define TEXT(function) .type = ES_FIELD_TEXT, .text = function
 #define INTEGER(function) .type = ES_FIELD_INTEGER, .integer = function
 #define COMPUTED(function) .type = ES_FIELD_COMPUTED, .computed = function
+#define MODELLED(function, part)                                               \
+    .type = ES_FIELD_COMPUTED, .modelled = function,                           \
+    .member = offsetof(es_modelled, part)
 
 enum {
     TABLE = ES_FIELD_IN_TABLE,
@@ -187,14 +160,14 @@ static const es_field fields[] = {
     {"max", TABLE | BANDS, MEMBER(m), .title = "m", .shown = has_own_max},
     {"severity", WHERE, INTEGER(severity), .kind = ES_FIELD_SEVERITY,
      .judged = true},
-    {"modelled_gb", JSON_END | WHERE | COMPARED, COMPUTED(modelled_gigabytes),
-     .title = "GB", .interval = gigabytes},
-    {"modelled_gb_low", JSON_END, COMPUTED(least_gigabytes)},
-    {"modelled_gb_high", JSON_END, COMPUTED(most_gigabytes)},
-    {"modelled_minutes", JSON_END | WHERE | COMPARED,
-     COMPUTED(modelled_minutes), .title = "minutes", .interval = minutes},
-    {"modelled_minutes_low", JSON_END, COMPUTED(least_minutes)},
-    {"modelled_minutes_high", JSON_END, COMPUTED(most_minutes)},
+    {"modelled_gb", JSON_END | WHERE | COMPARED, MODELLED(gigabytes, value),
+     .title = "GB"},
+    {"modelled_gb_low", JSON_END, MODELLED(gigabytes, low)},
+    {"modelled_gb_high", JSON_END, MODELLED(gigabytes, high)},
+    {"modelled_minutes", JSON_END | WHERE | COMPARED, MODELLED(minutes, value),
+     .title = "minutes"},
+    {"modelled_minutes_low", JSON_END, MODELLED(minutes, low)},
+    {"modelled_minutes_high", JSON_END, MODELLED(minutes, high)},
     {"collapse_before_nan", JSON_END, INTEGER(es_summary_collapse_before_nan)},
     {"flags", TABLE | CSV, .kind = ES_FIELD_FLAGS},
 };
@@ -225,9 +198,10 @@ const char *es_field_title(const es_field *field)
 
 /* --- values ---------------------------------------------------------------*/
 
-static const void *member_of(const es_field *field, const es_run_summary *run)
+/* Returns the address of the field in `values`, a summary or an es_modelled. */
+static const void *member_of(const es_field *field, const void *values)
 {
-    return (const char *)run + field->member;
+    return (const char *)values + field->member;
 }
 
 const char *es_field_text(const es_field *field, const es_run_summary *run)
@@ -250,6 +224,7 @@ float es_field_measured(const es_field *field, const es_run_summary *run)
 double es_field_number(const es_field *field, const es_run_summary *run)
 {
     int64_t integer;
+    es_modelled modelled;
     switch (field->type) {
     case ES_FIELD_INTEGER:
         integer = es_field_integer(field, run);
@@ -257,8 +232,12 @@ double es_field_number(const es_field *field, const es_run_summary *run)
     case ES_FIELD_MEASURED:
         return (double)es_field_measured(field, run);
     case ES_FIELD_COMPUTED:
-        return field->computed ? field->computed(run)
-                               : *(const double *)member_of(field, run);
+        if (field->computed)
+            return field->computed(run);
+        if (!field->modelled)
+            return *(const double *)member_of(field, run);
+        modelled = field->modelled(run);
+        return *(const double *)member_of(field, &modelled);
     case ES_FIELD_TEXT:
         break;
     }

@@ -57,12 +57,16 @@ typedef struct es_field {
     unsigned outputs;
     es_field_type type;
     es_field_kind kind;
-    size_t member; /* offset in es_run_summary, if no function is given */
+    size_t member; /* offset in es_run_summary, if no function is given, or in
+                      es_modelled */
     const char *(*text)(const es_run_summary *run);
     int64_t (*integer)(const es_run_summary *run);
     double (*computed)(const es_run_summary *run);
-    es_modelled (*interval)(const es_run_summary *run); /* returns the interval
-                                                           of the value; NULL if
+    es_modelled (*modelled)(const es_run_summary *run); /* returns a value with
+                                                           its interval, of
+                                                           which the field is
+                                                           the part at offset
+                                                           `member`; NULL if
                                                            the field has no
                                                            interval */
     const char *title; /* heading in the table and in the panel of --tui; if
