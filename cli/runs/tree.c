@@ -31,6 +31,17 @@ es_status es_paths_add(es_paths *to, const char *path)
     return status;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void es_paths_sort(es_paths *paths)
+{
+    if (paths->n)
+        qsort(paths->paths, paths->n, sizeof *paths->paths, by_name);
+}
+
 void es_paths_free(es_paths *paths)
 {
     for (size_t i = 0; i < paths->n; i++)

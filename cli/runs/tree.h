@@ -64,6 +64,9 @@ bool es_path_is_folder(const char *path);
 /** Appends a copy of a path. Returns ES_OK or ES_ENOMEM. */
 es_status es_paths_add(es_paths *to, const char *path) ES_MUST_USE;
 
+/** Sorts the paths by strcmp. */
+void es_paths_sort(es_paths *paths);
+
 void es_paths_free(es_paths *paths);
 
 /** State of a file or database, for detecting changes. If two stamps are equal,

@@ -270,11 +270,6 @@ bool es_sweep_folder_is_command(const char *folder, const char *name)
 
 /* --- listing -------------------------------------------------------------- */
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 es_status es_sweep_folder_list(es_paths *out, const char *folder,
                                const char *ending)
 {
@@ -302,6 +297,6 @@ es_status es_sweep_folder_names(es_paths *out, const char *folder)
     if (status == ES_OK && !out->n)
         return es_fail(ES_EIO, "%s: not the folder of a sweep", folder);
     if (status == ES_OK)
-        qsort(out->paths, out->n, sizeof *out->paths, by_text);
+        es_paths_sort(out);
     return status;
 }

@@ -23,11 +23,6 @@
 
 /* --- the files ---------------------------------------------------------*/
 
-static int by_path(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static es_status find_paths(es_paths *paths, es_watch_files *watch)
 {
     es_status status = ES_OK;
@@ -52,8 +47,8 @@ static es_status find_paths(es_paths *paths, es_watch_files *watch)
         status = ES_OK;
     }
     watch->lost = lost;
-    if (status == ES_OK && paths->n)
-        qsort(paths->paths, paths->n, sizeof *paths->paths, by_path);
+    if (status == ES_OK)
+        es_paths_sort(paths);
     return status;
 }
 
