@@ -175,13 +175,6 @@ static void print_file(const damaged_file *file, const char *remedy)
                       remedy);
 }
 
-static void print_behind(const damaged_file *file)
-{
-    es_print_note("%s: cannot be read completely: frames are damaged, or not "
-                  "visible to this host yet: read it again in a minute",
-                  file->path);
-}
-
 static void print(const char *remedy)
 {
     for (size_t i = 0; i < notes.n; i++) {
@@ -190,7 +183,10 @@ static void print(const char *remedy)
             print_file(file, remedy);
         file->n_printed = file->n;
         if (file->is_behind && !file->behind_printed)
-            print_behind(file);
+            es_print_note("%s: cannot be read completely: frames are damaged, "
+                          "or not visible to this host yet: read it again in a "
+                          "minute",
+                          file->path);
         file->behind_printed = file->is_behind;
     }
 }

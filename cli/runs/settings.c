@@ -138,17 +138,17 @@ static bool is_incidental(const char *key, const es_run_summary *const *runs,
     return true;
 }
 
-static int by_key_and_order(const void *a, const void *b)
-{
-    const es_difference *x = a, *y = b;
-    int order = strcmp(x->key, y->key);
-    return order ? order : (x->order > y->order) - (x->order < y->order);
-}
-
 static int by_order(const void *a, const void *b)
 {
     const es_difference *x = a, *y = b;
     return (x->order > y->order) - (x->order < y->order);
+}
+
+static int by_key_and_order(const void *a, const void *b)
+{
+    const es_difference *x = a, *y = b;
+    int order = strcmp(x->key, y->key);
+    return order ? order : by_order(a, b);
 }
 
 /* Lists the distinct keys of all runs, in the order of their first

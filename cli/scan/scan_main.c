@@ -162,12 +162,6 @@ static bool reads_members(const scan *s)
     return es_where_reads(&s->options.where) || s->options.order.given;
 }
 
-/* Returns true if --where excludes the run. The baseline is never excluded. */
-static bool is_left_out(const scan *s, const es_run_summary *summary)
-{
-    return !is_baseline(s) && !es_where_holds(&s->options.where, summary);
-}
-
 /* Checks that each configuration member that --where or --sort names exists in
    some run. If no run has a member KEY, the name "KEY" is an error, since it is
    probably misspelled, but "config.KEY" only causes a note. */
@@ -272,7 +266,7 @@ static es_status take_run(void *user, es_run_summary *run, es_reader *reader,
         s->heard[i].any = s->heard[i].any || run->heard[i];
         s->heard[i].nonfinite += run->nonfinite[i];
     }
-    if (is_left_out(s, run)) {
+    if (!is_baseline(s) && !es_where_holds(&s->options.where, run)) {
         s->n_left_out++;
         goto done;
     }

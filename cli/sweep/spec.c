@@ -252,12 +252,6 @@ static es_status read_lines(es_sweep_spec *out, const char *path)
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyz"
 
-/* Returns true for the keys n and random-seed of [sweep]. */
-static bool is_of_random(const es_sweep_option *option)
-{
-    return is_own(option, "n") || is_own(option, "random-seed");
-}
-
 /* Checks the key of an option in the spec. The key must be an option of
  * entropy-train or sbatch, or a placeholder of the command. */
 static es_status check_option(const es_sweep_spec *spec,
@@ -285,7 +279,8 @@ static es_status check_option(const es_sweep_spec *spec,
         is_word_of(any ? always_own : own_keys, key))
         return es_fail(ES_EUSAGE, "%s:%d: %s belongs in [sweep]", spec->path,
                        option->line, key);
-    if (any && !es_sweep_is_axis(option) && !is_of_random(option))
+    if (any && !es_sweep_is_axis(option) && !is_own(option, "n") &&
+        !is_own(option, "random-seed"))
         return es_fail(
             ES_EUSAGE,
             "%s:%d: %s is for entropy-train: write it into the command",
