@@ -90,7 +90,8 @@ bool es_deliver_is_free(const es_delivery *delivery)
  * lines of two watchers do not mix. Standard output may be non-blocking,
  * because another program that shares it may have set O_NONBLOCK. Sets *gone if
  * standard output cannot be written. */
-static es_delivery_outcome print(bool *gone, const es_alert *alert, bool json)
+static es_delivery_outcome print_alert(bool *gone, const es_alert *alert,
+                                       bool json)
 {
     struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};
     char *text = json ? es_alert_json(alert) : strdup(alert->text);
@@ -181,7 +182,7 @@ static es_delivery_outcome run_command(const es_alert *alert,
 /* Writes the line to a temporary file and renames it to PATH.stop. The
  * recorder therefore never reads half a line, and an existing file or link
  * is replaced. */
-static bool leave(const char *path, const char *line)
+static bool write_stop_file(const char *path, const char *line)
 {
     char file[PATH_MAX], aside[PATH_MAX];
     size_t n = strlen(line);
@@ -228,13 +229,13 @@ static es_status find_run(const char *path, const char *uuid)
 
 /* Requests that the training run stop. The file may contain another run by the
  * time of the delivery; that run must not be stopped. */
-static es_delivery_outcome stop(const es_alert *alert)
+static es_delivery_outcome request_stop(const es_alert *alert)
 {
     es_delivery_outcome outcome = ES_OUTCOME_AGAIN;
     es_status status = find_run(alert->path, alert->uuid);
     if (status == ES_ENOTFOUND || status == ES_EFORMAT)
         outcome = ES_OUTCOME_FAILED;
-    else if (status == ES_OK && leave(alert->path, alert->text))
+    else if (status == ES_OK && write_stop_file(alert->path, alert->text))
         outcome = ES_OUTCOME_DELIVERED;
     else if (status == ES_OK)
         es_fail(ES_EIO, "%s.stop: cannot write: %s", alert->path,
@@ -244,24 +245,24 @@ static es_delivery_outcome stop(const es_alert *alert)
 
 /* --- one delivery ---------------------------------------------------------*/
 
-static es_delivery_outcome act(es_action action, bool *gone,
-                               const es_delivery *delivery,
-                               const es_deliver_options *options)
+static es_delivery_outcome perform_action(es_action action, bool *gone,
+                                          const es_delivery *delivery,
+                                          const es_deliver_options *options)
 {
     const es_alert *alert = &delivery->alert;
     if (action == ES_ACTION_EXEC)
         return run_command(alert, options);
     if (action == ES_ACTION_WEBHOOK)
         return es_webhook_post(&options->webhook, alert);
-    return action == ES_ACTION_STOP ? stop(alert)
-                                    : print(gone, alert, options->json);
+    return action == ES_ACTION_STOP ? request_stop(alert)
+                                    : print_alert(gone, alert, options->json);
 }
 
 /* Makes a delivery that this process has claimed, and settles it. A completed
  * delivery must not be repeated; therefore writing the outcome to the ledger is
  * retried for a while, unless the ledger is damaged. */
-static int make(es_ledger *ledger, const es_delivery *delivery,
-                es_action action, const es_deliver_options *options)
+static int make_delivery(es_ledger *ledger, const es_delivery *delivery,
+                         es_action action, const es_deliver_options *options)
 {
     char note[ES_MESSAGE_MAX];
     bool gone = false;
@@ -270,7 +271,7 @@ static int make(es_ledger *ledger, const es_delivery *delivery,
         es_fail(ES_EIO, "the process that ran the command was killed: "
                         "the command is not run again");
     else
-        outcome = act(action, &gone, delivery, options);
+        outcome = perform_action(action, &gone, delivery, options);
     bool delivered = outcome == ES_OUTCOME_DELIVERED;
     snprintf(note, sizeof note, "%s", es_message());
     /* A delivery that fails repeatedly is reported only after its first
@@ -328,7 +329,7 @@ static int deliver_all(void *argument)
         if (status != ES_OK) /* the claim failed, or another process has claimed
                                 the delivery */
             continue;
-        int made = make(ledger, &next, order->action, order->options);
+        int made = make_delivery(ledger, &next, order->action, order->options);
         n_failed = made == ES_DELIVER_DONE ? 0 : n_failed + 1;
         if (made != ES_DELIVER_DONE)
             code = made;

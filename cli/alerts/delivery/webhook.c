@@ -33,7 +33,7 @@ static struct {
     bool loaded;
 } curl;
 
-static bool find(void *library, const char *name, void *function)
+static bool find_function(void *library, const char *name, void *function)
 {
     void *found = dlsym(library, name);
     memcpy(function, &found, sizeof found);
@@ -49,7 +49,7 @@ static bool load_curl(void)
     void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         library = dlopen("libcurl-gnutls.so.4", RTLD_NOW | RTLD_LOCAL);
-#define FIND(name) &&find(library, "curl_" #name, &curl.name)
+#define FIND(name) &&find_function(library, "curl_" #name, &curl.name)
     curl.loaded = library CURL_FUNCTIONS(FIND);
     if (!curl.loaded)
         es_fail(ES_EIO, "a webhook needs libcurl.so.4: install libcurl4: %s",
@@ -140,7 +140,7 @@ static struct curl_slist *headers_of(const char *id)
     return longer;
 }
 
-static size_t eat(char *bytes, size_t size, size_t n, void *user)
+static size_t discard_bytes(char *bytes, size_t size, size_t n, void *user)
 {
     size_t *eaten = user;
     (void)bytes;
@@ -152,7 +152,7 @@ static size_t eat(char *bytes, size_t size, size_t n, void *user)
  * the transfer fails afterwards. The alert is given up only if the user must
  * correct the error: a malformed URL, a permanent redirection, or an answer
  * that refuses the request as wrong. */
-static es_delivery_outcome judge(CURLcode code, long answer)
+static es_delivery_outcome judge_answer(CURLcode code, long answer)
 {
     static const int later[] = {302, 303, 307, 408, 425, 429};
     if (answer == 0) {
@@ -220,11 +220,11 @@ es_delivery_outcome es_webhook_post(const es_webhook *webhook,
     set(handle, CURLOPT_USERAGENT, "entropy-scan/" ES_VERSION);
     set(handle, CURLOPT_HTTPHEADER, headers);
     set(handle, CURLOPT_POSTFIELDS, body);
-    set(handle, CURLOPT_WRITEFUNCTION, eat);
+    set(handle, CURLOPT_WRITEFUNCTION, discard_bytes);
     set(handle, CURLOPT_WRITEDATA, &eaten);
     CURLcode code = curl.easy_perform(handle);
     curl.easy_getinfo(handle, CURLINFO_RESPONSE_CODE, &answer);
-    outcome = judge(code, answer);
+    outcome = judge_answer(code, answer);
 done:
     curl.easy_cleanup(handle);
     curl.slist_free_all(headers);

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static es_status find(es_watch_database **out, es_watch_databases *databases,
-                      const char *root)
+static es_status find_database(es_watch_database **out,
+                               es_watch_databases *databases, const char *root)
 {
     for (size_t i = 0; i < databases->n; i++)
         if (strcmp(databases->list[i].root, root) == 0) {
@@ -61,7 +61,7 @@ es_status es_watch_database_read(es_paths *out, es_watch_databases *databases,
                                  const char *root)
 {
     es_watch_database *database;
-    es_status status = find(&database, databases, root);
+    es_status status = find_database(&database, databases, root);
     if (status < 0)
         return status;
     const bool had_some = database->revisions != NULL;

@@ -117,9 +117,9 @@ static uint32_t version_of(const es_run_info *info)
 }
 
 /* Starts judging a run. Takes ownership of the layers, also on failure. */
-static es_status begin(es_follow *known, const es_follow_options *options,
-                       const es_judge_run *run, es_layers *layers,
-                       es_phase phase, const char *uuid)
+static es_status begin_run(es_follow *known, const es_follow_options *options,
+                           const es_judge_run *run, es_layers *layers,
+                           es_phase phase, const char *uuid)
 {
     const es_rules_file *rules = options->rules;
     const es_judging_options judged = {.run = *run,
@@ -175,7 +175,7 @@ static es_status read_run(es_follow *known, es_reader *reader, size_t run,
         status = es_judging_read(known->judging, reader, run);
     if (status == ES_DONE) {
         status =
-            begin(known, r->options, &judged, layers, phase, r->alert.uuid);
+            begin_run(known, r->options, &judged, layers, phase, r->alert.uuid);
         layers = NULL;
         if (status == ES_OK)
             status = es_judging_read(known->judging, reader, run);
@@ -195,7 +195,7 @@ done:
 
 /* Copies the description of the run for alerts about samples that es_follow_add
  * receives later. */
-static es_status remember(es_follow *known, const es_alert *about)
+static es_status copy_description(es_follow *known, const es_alert *about)
 {
     es_status status;
     free(known->path);
@@ -234,7 +234,7 @@ es_status es_follow_read(es_follow *known, es_reader *reader, size_t run,
     if (status == ES_OK)
         status = now.status;
     if (status == ES_OK)
-        status = remember(known, about);
+        status = copy_description(known, about);
     if (status != ES_OK)
         es_follow_end(known);
     return status;

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-static void head(FILE *out, const char *name, const char *unit,
-                 const char *help)
+static void print_head(FILE *out, const char *name, const char *unit,
+                       const char *help)
 {
     fprintf(out, "# TYPE entropy_scan_%s gauge\n", name);
     if (unit)
@@ -44,7 +44,7 @@ static void print_all(FILE *out, const es_watch_files *files,
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    head(out, "alerts", NULL, "Alerts of the runs in a file.");
+    print_head(out, "alerts", NULL, "Alerts of the runs in a file.");
     for (size_t k = 0; k < files->n_files; k++) {
         const es_watch_file *file = &files->files[k];
         for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++)
@@ -55,20 +55,20 @@ static void print_all(FILE *out, const es_watch_files *files,
             print_alerts(out, file, files->rules->rules[i].name,
                          files->rules->rules[i].severity, file->of_rules[i]);
     }
-    head(out, "files", NULL, "Run files, readable and unreadable.");
+    print_head(out, "files", NULL, "Run files, readable and unreadable.");
     fprintf(out,
             "entropy_scan_files{state=\"read\"} %zu\n"
             "entropy_scan_files{state=\"unreadable\"} %zu\n",
             files->n_read, files->n_failed);
-    head(out, "deliveries", NULL, "Deliveries of alerts by their state.");
+    print_head(out, "deliveries", NULL, "Deliveries of alerts by their state.");
     fprintf(out,
             "entropy_scan_deliveries{state=\"delivered\"} %lld\n"
             "entropy_scan_deliveries{state=\"owed\"} %lld\n"
             "entropy_scan_deliveries{state=\"failed\"} %lld\n",
             (long long)counts->delivered, (long long)counts->owed,
             (long long)counts->failed);
-    head(out, "last_look_seconds", "seconds",
-         "When the files were last checked.");
+    print_head(out, "last_look_seconds", "seconds",
+               "When the files were last checked.");
     fprintf(out, "entropy_scan_last_look_seconds %lld.%03ld\n# EOF\n",
             (long long)now.tv_sec, now.tv_nsec / 1000000);
 }

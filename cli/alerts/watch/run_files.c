@@ -115,8 +115,9 @@ static es_status hand_on(void *user, const es_alert *alert)
 }
 
 /* Judges a run. sum_up later adds the run's counts to those of the file. */
-static es_status follow(es_watch_files *watch, es_watch_file *file,
-                        es_reader *reader, size_t run, const es_alert *about)
+static es_status follow_run(es_watch_files *watch, es_watch_file *file,
+                            es_reader *reader, size_t run,
+                            const es_alert *about)
 {
     const es_follow_options options = {
         .rules = watch->rules, .handler = hand_on, .user = watch};
@@ -148,7 +149,7 @@ static es_status read_run(es_watch_files *watch, es_watch_file *file,
         .arch = info.arch,
         .is_written = info.status == ES_RUN_RUNNING && written,
     };
-    return follow(watch, file, reader, run, &about);
+    return follow_run(watch, file, reader, run, &about);
 }
 
 /* Adds up the counts of the file's runs. */

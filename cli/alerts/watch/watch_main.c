@@ -144,7 +144,7 @@ const es_command es_watch_command = {
     .main = watch_main,
 };
 
-static es_status parse(arguments *given, int argc, char **argv)
+static es_status parse_arguments(arguments *given, int argc, char **argv)
 {
     es_watcher_options *watcher = &given->watcher;
     es_rules_file_default(&given->rules);
@@ -198,7 +198,7 @@ static int watch_main(int argc, char **argv)
     arguments given = {0};
     es_watcher_result result;
     int code;
-    es_status status = parse(&given, argc, argv);
+    es_status status = parse_arguments(&given, argc, argv);
     if (status != ES_OK)
         code = es_command_exit(status);
     else if ((status = es_watcher_run(&result, &given.watcher)) != ES_OK)

@@ -93,10 +93,10 @@ static void close_ledger(watcher *w)
     w->ledger = NULL;
 }
 
-/* Enters an alert and its deliveries into the ledger. A stop is delivered once
+/* Stores an alert and its deliveries in the ledger. A stop is delivered once
  * per run, however many alerts request it, because the id of a stop names only
  * the run. */
-static es_status enter(watcher *w, const es_alert *alert)
+static es_status store_alert(watcher *w, const es_alert *alert)
 {
     const char *actions[ES_N_ACTIONS], *stop = es_action_name(ES_ACTION_STOP);
     const es_severity stop_at = w->options->stop_at;
@@ -134,7 +134,7 @@ static es_status enter_alert(void *user, const es_alert *alert)
     watcher *w = user;
     if (tfind(alert->id, &w->known, by_text))
         return ES_OK;
-    es_status status = enter(w, alert);
+    es_status status = store_alert(w, alert);
     if (status != ES_OK)
         return status;
     if (w->n_known == KNOWN_MOST) {
@@ -153,7 +153,7 @@ static es_status enter_alert(void *user, const es_alert *alert)
 /* Reads the counts of alerts and deliveries from the ledger. Alerts are never
  * deleted from a ledger; fewer alerts than before therefore mean that the file
  * was replaced. */
-static es_status count(watcher *w)
+static es_status count_alerts(watcher *w)
 {
     const int64_t before = w->counts.alerts;
     es_status status = es_ledger_count(w->ledger, &w->counts);
@@ -176,7 +176,7 @@ static es_status read_owed(watcher *w)
     w->n_owed = 0;
     for (int i = 0; i < ES_N_ACTIONS; i++)
         w->workers[i].owes = false;
-    if ((status = open_ledger(w)) < 0 || (status = count(w)) < 0)
+    if ((status = open_ledger(w)) < 0 || (status = count_alerts(w)) < 0)
         return status;
     while ((status = es_ledger_next(w->ledger, after, &next)) == ES_OK) {
         after = next.number;
