@@ -205,8 +205,8 @@ done:
 
 /* Summarises the runs of a configuration. The arrays final, best and losses are
  * workspace for n_runs values each. */
-static void summarise(es_comparison *comparison, size_t index, float *final,
-                      float *best, float *losses)
+static void summarise_configuration(es_comparison *comparison, size_t index,
+                                    float *final, float *best, float *losses)
 {
     es_configuration *to = &comparison->configurations[index];
     size_t n = 0;
@@ -496,7 +496,7 @@ es_status es_comparison_finish(es_comparison *comparison,
         return status;
     }
     for (size_t i = 0; i < comparison->n_configurations; i++)
-        summarise(comparison, i, space, space + n, space + 2 * n);
+        summarise_configuration(comparison, i, space, space + n, space + 2 * n);
     free(space);
 
     const es_distribution *to =
@@ -549,7 +549,7 @@ static void compare_bands(es_relative *out, const es_bands *a,
 
 /* Returns the difference of two onsets. Steps are >= 0, so the difference
  * cannot overflow. */
-static int64_t later(int64_t a, int64_t b)
+static int64_t delay_between(int64_t a, int64_t b)
 {
     return a == ES_UNKNOWN || b == ES_UNKNOWN ? ES_UNKNOWN : a - b;
 }
@@ -563,8 +563,9 @@ void es_compare_runs(es_relative *out, const es_compared *run,
     compare_bands(out, &run->summary->bands, &baseline->summary->bands);
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
         const es_onset *a = &run->onsets[kind], *b = &baseline->onsets[kind];
-        out->later[kind] = (es_delay){.any = later(a->any, b->any),
-                                      .error = later(a->error, b->error)};
+        out->later[kind] =
+            (es_delay){.any = delay_between(a->any, b->any),
+                       .error = delay_between(a->error, b->error)};
     }
 }
 
