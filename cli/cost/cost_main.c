@@ -138,7 +138,7 @@ const es_command es_cost_command = {
 
 /* --- combinations of options ---------------------------------------------- */
 
-static bool has(const es_cost_options *given, const char *name)
+static bool has_option(const es_cost_options *given, const char *name)
 {
     return es_options_has(&es_cost_command, given->given, name);
 }
@@ -148,7 +148,7 @@ static bool draws_inverse(const es_cost_options *given)
     return given->draws && given->figure == ES_COST_OF_INVERSE;
 }
 
-static es_status check(es_cost_options *given)
+static es_status check_options(es_cost_options *given)
 {
     static const char *const of_figure[] = {"over",  "shares", "format",
                                             "size",  "for",    "font-size",
@@ -158,8 +158,8 @@ static es_status check(es_cost_options *given)
         return es_fail(
             ES_EUSAGE,
             "--polynomial: takes no model and no other output option");
-    if (draws_inverse(given) &&
-        (given->n_inputs || has(given, "over") || has(given, "shares")))
+    if (draws_inverse(given) && (given->n_inputs || has_option(given, "over") ||
+                                 has_option(given, "shares")))
         return es_fail(ES_EUSAGE, "--figure inverse: takes no model, and "
                                   "neither --over nor --shares");
     if (given->n_inputs == 0 && !given->polynomial && !draws_inverse(given))
@@ -173,12 +173,12 @@ static es_status check(es_cost_options *given)
         return es_fail(ES_EUSAGE,
                        "--json includes the inventory: leave out --inventory");
     for (size_t i = 0; i < sizeof of_figure / sizeof *of_figure; i++)
-        if (!given->draws && has(given, of_figure[i]))
+        if (!given->draws && has_option(given, of_figure[i]))
             return es_fail(ES_EUSAGE, "--%s: needs --figure", of_figure[i]);
     const es_format format = given->format;
     return given->draws
                ? es_figure_format(&given->format, &given->look, given->output,
-                                  has(given, "format") ? &format : NULL)
+                                  has_option(given, "format") ? &format : NULL)
                : ES_OK;
 }
 
@@ -199,8 +199,8 @@ static es_status write_figure(FILE *stream, const es_cost_entry *entries,
     return status;
 }
 
-static es_status show(const es_cost_entry *entries, size_t n,
-                      const es_cost_options *given)
+static es_status write_output(const es_cost_entry *entries, size_t n,
+                              const es_cost_options *given)
 {
     FILE *stream;
     es_output *output = NULL;
@@ -234,14 +234,14 @@ static int cost_main(int argc, char **argv)
     es_status status =
         es_command_parse(&given, given.given, &es_cost_command, argc, argv);
     if (status == ES_OK)
-        status = check(&given);
+        status = check_options(&given);
     if (status == ES_OK)
         status =
             es_inputs_expand(&given.inputs, &given.n_inputs, &found, &n_failed);
     if (status == ES_OK)
         status = es_cost_entries_read(&entries, &n, &n_failed, &given);
     if (status == ES_OK && (n > 0 || given.polynomial || draws_inverse(&given)))
-        status = show(entries, n, &given);
+        status = write_output(entries, n, &given);
     code = es_command_exit(status);
     if (status == ES_OK && n_failed)
         code = n ? 4 : es_exit_code(ES_EIO);

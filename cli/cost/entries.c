@@ -19,7 +19,7 @@ typedef struct listing {
     size_t n;
 } listing;
 
-static es_status add(es_cost_entry **out, listing *to)
+static es_status add_entry(es_cost_entry **out, listing *to)
 {
     es_status status =
         es_grow(&to->entries, to->n + 1, sizeof *to->entries, "models");
@@ -88,7 +88,7 @@ static es_status add_arch(listing *to, const char *input)
                        "%s: neither a file nor an architecture such as "
                        "SM+LN+G",
                        input);
-    es_status status = add(&entry, to);
+    es_status status = add_entry(&entry, to);
     if (status < 0)
         return status;
     entry->model.shape.arch = arch;
@@ -111,7 +111,7 @@ static es_status add_run(listing *to, es_reader *reader, size_t run,
         return status;
     set_sizes(&model, to->options, false);
     if ((status = check_sizes(&model, input)) < 0 ||
-        (status = add(&entry, to)) < 0)
+        (status = add_entry(&entry, to)) < 0)
         return status;
     entry->model = model;
     entry->number = run + 1;

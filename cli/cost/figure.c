@@ -64,8 +64,8 @@ static const char *part_name(const es_cost_options *options, size_t part)
 
 /* Computes the parts of a model's cost and returns their sum, in billions of
  * FLOPs, GB or minutes; NaN if the cost is not modelled. */
-static es_modelled measure(double parts[MOST_PARTS], const plan *p,
-                           const es_cost_model *model)
+static es_modelled compute_parts(double parts[MOST_PARTS], const plan *p,
+                                 const es_cost_model *model)
 {
     const es_cost_kind kind = p->options->figure == ES_COST_OF_LATENCY
                                   ? ES_COST_SECONDS
@@ -138,7 +138,7 @@ static void find_parts(plan *p)
     for (size_t panel = 0; panel < p->n_panels; panel++)
         for (size_t group = 0; group < p->n_groups; group++) {
             const es_cost_model model = model_at(p, panel, group);
-            (void)measure(parts, p, &model);
+            (void)compute_parts(parts, p, &model);
             for (size_t i = 0; i < count_parts(p->options); i++)
                 p->shown[i] = p->shown[i] || parts[i] > 0;
         }
@@ -152,7 +152,7 @@ static void fill_stack(plan *p, size_t panel, size_t group)
     const size_t stack = panel * p->n_groups + group;
     const es_cost_model model = model_at(p, panel, group);
     double parts[MOST_PARTS];
-    const es_modelled sum = measure(parts, p, &model);
+    const es_modelled sum = compute_parts(parts, p, &model);
     note_interval(p, &model, sum);
     p->unknown = p->unknown || isnan(sum.value);
     size_t bar = stack * p->n_series;

@@ -18,8 +18,8 @@
 
 /* Finds the measured operation of an entry whose name is `name` (n bytes); adds
  * the operation if the entry does not have it. */
-static es_status find(es_cost_measured **out, es_cost_entry *entry,
-                      const char *name, size_t n)
+static es_status find_operation(es_cost_measured **out, es_cost_entry *entry,
+                                const char *name, size_t n)
 {
     es_cost_measured *list = entry->measured;
     for (size_t i = 0; i < entry->n_measured; i++)
@@ -61,7 +61,8 @@ static es_status read_series(es_cost_entry *entry, es_reader *reader,
     if (!dot || dot == name || !unit_of(&none, dot + 1) ||
         series->n_values != 1 || series->last_step == ES_UNKNOWN)
         return ES_OK;
-    es_status status = find(&operation, entry, name, (size_t)(dot - name));
+    es_status status =
+        find_operation(&operation, entry, name, (size_t)(dot - name));
     if (status < 0)
         return status;
     status =
@@ -148,7 +149,8 @@ es_cost_beside es_cost_measured_beside(const es_cost_model *model,
 
 /* Appends a cell with a value; "-" if the value is NaN, because it was not
  * recorded or is not modelled. */
-static void put(es_sheet *sheet, const char *title, int digits, double value)
+static void put_value(es_sheet *sheet, const char *title, int digits,
+                      double value)
 {
     if (isnan(value))
         es_sheet_put(sheet, title, "-");
@@ -167,12 +169,12 @@ es_status es_cost_print_measured(FILE *stream, const es_cost_entry *entry)
             es_cost_measured_beside(&entry->model, one);
         es_sheet_begin_row(&sheet, NULL);
         es_sheet_put_name(&sheet, "operation", one->operation);
-        put(&sheet, "numbers", 0, beside.numbers);
-        put(&sheet, "MB", 2, one->bytes / 1e6);
-        put(&sheet, "bytes a number", 0, one->bytes / beside.numbers);
-        put(&sheet, "rounds", 0, one->rounds);
-        put(&sheet, "seconds", 3, one->seconds);
-        put(&sheet, "modelled MB", 2, beside.modelled.value / 1e6);
+        put_value(&sheet, "numbers", 0, beside.numbers);
+        put_value(&sheet, "MB", 2, one->bytes / 1e6);
+        put_value(&sheet, "bytes a number", 0, one->bytes / beside.numbers);
+        put_value(&sheet, "rounds", 0, one->rounds);
+        put_value(&sheet, "seconds", 3, one->seconds);
+        put_value(&sheet, "modelled MB", 2, beside.modelled.value / 1e6);
         if (isnan(beside.modelled.low))
             es_sheet_put(&sheet, "95%", "-");
         else

@@ -44,8 +44,8 @@ static void put_flops(es_sheet *sheet, const char *title, double flops)
     es_sheet_put(sheet, title, billions < 0.0995 ? "%.2g" : "%.1f", billions);
 }
 
-static void fill(es_sheet *sheet, const es_cost_entry *entries, size_t n,
-                 bool runs)
+static void fill_sheet(es_sheet *sheet, const es_cost_entry *entries, size_t n,
+                       bool runs)
 {
     const double gb = 1 / es_cost_shown(ES_COST_BYTES, 1);
     const double minute = 1 / es_cost_shown(ES_COST_SECONDS, 1);
@@ -126,7 +126,7 @@ es_status es_cost_print_table(FILE *stream, const es_cost_entry *entries,
     es_table_options_for(&form, stream);
     for (size_t i = 0; i < n; i++)
         runs = runs || entries[i].path;
-    fill(&sheet, entries, n, runs);
+    fill_sheet(&sheet, entries, n, runs);
     es_status status = es_sheet_print(&sheet, stream, &form);
     es_sheet_free(&sheet);
     if (status < 0)
