@@ -32,7 +32,8 @@ static es_status count_series(int64_t *n, es_reader *reader,
 /** Counts the samples of a run in *n. If `readable` is true, counts only
  *  samples that can be read and are not entirely missing; else counts all,
  *  without reading their values. */
-static es_status count(int64_t *n, es_reader *reader, size_t run, bool readable)
+static es_status count_samples(int64_t *n, es_reader *reader, size_t run,
+                               bool readable)
 {
     const size_t n_series = es_reader_n_series(reader, run);
     es_status status = ES_OK;
@@ -69,12 +70,13 @@ es_status es_copy_has_more(bool *out, es_reader *reader, size_t run,
     es_status status;
     *out = false;
     if ((status = has_damage(&damaged, other, other_run)) != ES_OK ||
-        (status = count(&n, reader, run, false)) != ES_OK ||
-        (status = count(&n_other, other, other_run, damaged)) != ES_OK ||
+        (status = count_samples(&n, reader, run, false)) != ES_OK ||
+        (status = count_samples(&n_other, other, other_run, damaged)) !=
+            ES_OK ||
         n <= n_other)
         return status;
-    if ((status = count(&n, reader, run, true)) != ES_OK ||
-        (status = count(&n_other, other, other_run, true)) != ES_OK)
+    if ((status = count_samples(&n, reader, run, true)) != ES_OK ||
+        (status = count_samples(&n_other, other, other_run, true)) != ES_OK)
         return status;
     *out = n > n_other;
     return ES_OK;
@@ -222,7 +224,7 @@ static es_status count_one(indexed_run *one, es_reader *reader)
         one->has_copies = false;
     es_fragment_free(&fragment);
     if (status != ES_OK && status != ES_ENOMEM)
-        status = count(&one->n_samples, reader, one->run, true);
+        status = count_samples(&one->n_samples, reader, one->run, true);
     return status;
 }
 
@@ -249,7 +251,7 @@ static es_status count_copies(es_copies *copies, char *const *paths)
     return ES_OK;
 }
 
-static void choose(es_copies *copies)
+static void choose_copies(es_copies *copies)
 {
     indexed_run *best = NULL; /* the best copy of the current uuid so far */
     for (size_t i = 0; i < copies->all.n; i++) {
@@ -284,7 +286,7 @@ es_status es_copies_find(es_copies **out, char *const *paths, size_t n)
     qsort(copies->order, copies->all.n, sizeof(indexed_run *), compare_order);
     mark_copies(copies);
     status = count_copies(copies, paths);
-    choose(copies);
+    choose_copies(copies);
     return status;
 }
 

@@ -151,7 +151,7 @@ typedef struct field {
     message bytes;  /* the content of a field of wire type BYTES */
 } field;
 
-static es_status broken(void)
+static es_status fail_event(void)
 {
     return es_fail(ES_EFORMAT, "not a TensorBoard Event");
 }
@@ -176,26 +176,26 @@ static es_status take_field(message *from, field *out)
     if (from->at == from->end)
         return ES_DONE;
     if (!take_varint(from, &key))
-        return broken();
+        return fail_event();
     *out = (field){.number = key >> 3, .wire = (enum wire)(key & 7)};
     size_t left = (size_t)(from->end - from->at);
     switch (out->wire) {
     case VARINT:
-        return take_varint(from, &out->value) ? ES_OK : broken();
+        return take_varint(from, &out->value) ? ES_OK : fail_event();
     case FIXED64:
     case FIXED32:
         n = out->wire == FIXED64 ? 8 : 4;
         if (left < n)
-            return broken();
+            return fail_event();
         out->value = n == 8 ? load_64(from->at) : load_32(from->at);
         break;
     case BYTES:
         if (!take_varint(from, &n) || n > (uint64_t)(from->end - from->at))
-            return broken();
+            return fail_event();
         out->bytes = (message){from->at, from->at + n};
         break;
     default: /* The wire types of groups do not occur in an Event. */
-        return broken();
+        return fail_event();
     }
     from->at += n;
     return ES_OK;
@@ -296,7 +296,7 @@ static es_status take_value(value *out, message from)
     return status;
 }
 
-static es_status note(es_event_handler *handler, es_status status)
+static es_status note_refusal(es_event_handler *handler, es_status status)
 {
     handler->refused = status != ES_OK;
     return status;
@@ -305,16 +305,13 @@ static es_status note(es_event_handler *handler, es_status status)
 static es_status hand_on(const value *v, int64_t step,
                          es_event_handler *handler)
 {
-    if (v->has_text && !handler->text)
-        return ES_OK;
-    if (v->has_text)
-        return note(handler,
-                    handler->text(handler->user, v->tag,
-                                  (const char *)v->text.at, size_of(&v->text)));
-    if (!v->has_number || !v->tag[0])
-        return ES_OK;
-    return note(handler,
-                handler->scalar(handler->user, step, v->tag, v->number));
+    es_status status = ES_OK;
+    if (v->has_text && handler->text)
+        status = handler->text(handler->user, v->tag, (const char *)v->text.at,
+                               size_of(&v->text));
+    else if (!v->has_text && v->has_number && v->tag[0])
+        status = handler->scalar(handler->user, step, v->tag, v->number);
+    return note_refusal(handler, status);
 }
 
 static es_status take_summary(message from, int64_t step,
@@ -374,7 +371,8 @@ es_status es_event_each(const es_event_reader *reader,
                        "step %lld is out of range: steps begin at 0",
                        (long long)step);
     if (log.at && handler->restart && is_start(log) &&
-        (status = note(handler, handler->restart(handler->user, step))) < 0)
+        (status =
+             note_refusal(handler, handler->restart(handler->user, step))) < 0)
         return status;
     if (!summary.at)
         return ES_OK;

@@ -58,8 +58,8 @@ typedef struct tag_text {
     FILE *stream;
 } tag_text;
 
-static void put(es_event_builder *event, tag_text *buffer, const es_tag *tag,
-                bool mean, float value)
+static void put_value(es_event_builder *event, tag_text *buffer,
+                      const es_tag *tag, bool mean, float value)
 {
     rewind(buffer->stream);
     es_tag_print(buffer->stream, tag, mean);
@@ -95,12 +95,12 @@ static void put_sample(es_event_builder *event, tag_text *buffer,
         tag.layer = (int64_t)(by_head ? i / n_head : i);
         tag.head = (int64_t)(by_head ? i % n_head : 0);
         if (!es_is_missing(values[i]))
-            put(event, buffer, &tag, false, values[i]);
+            put_value(event, buffer, &tag, false, values[i]);
         if (!by_head || tag.head)
             continue;
         float mean = mean_of(values + i, n_head);
         if (!es_is_missing(mean))
-            put(event, buffer, &tag, true, mean);
+            put_value(event, buffer, &tag, true, mean);
     }
 }
 

@@ -99,7 +99,7 @@ static format format_of(const char *path)
     return strstr(slash ? slash : path, "tfevents") ? EVENTS : CSV;
 }
 
-static es_status check(arguments *given)
+static es_status check_arguments(arguments *given)
 {
     es_status status;
     if (!given->n_inputs)
@@ -133,8 +133,8 @@ static bool is_run(const es_run_info *info, size_t number, const char *wanted)
 }
 
 /* Chooses the runs to export, whose indices are in [*first, *end). */
-static es_status choose(size_t *first, size_t *end, const arguments *given,
-                        es_reader *reader)
+static es_status choose_runs(size_t *first, size_t *end, const arguments *given,
+                             es_reader *reader)
 {
     const char *path = es_reader_path(reader);
     size_t n = es_reader_n_runs(reader), n_found = 0;
@@ -175,7 +175,7 @@ static es_status write_runs(FILE *stream, const arguments *given,
                                         const es_export_options *) = {
         es_export_csv, es_export_jsonl, es_export_npz, es_export_events};
     size_t first, end;
-    es_status status = choose(&first, &end, given, reader);
+    es_status status = choose_runs(&first, &end, given, reader);
     for (size_t run = first; status == ES_OK && run < end; run++)
         status = writers[given->format](stream, reader, run, &given->content);
     return status;
@@ -212,7 +212,7 @@ static int export_main(int argc, char **argv)
     es_status status;
     if ((status = es_command_parse(&given, NULL, &es_export_command, argc,
                                    argv)) == ES_OK &&
-        (status = check(&given)) == ES_OK)
+        (status = check_arguments(&given)) == ES_OK)
         status = write_files(&given);
     int code = es_command_exit(status);
     if (!code && given.n_unreadable)

@@ -125,8 +125,8 @@ static es_status refuse_others(es_line_reader *lines)
     return status == ES_OK ? es_line_reader_rewind(lines) : status;
 }
 
-static es_status look(guess *out, es_line_reader *lines,
-                      const es_import_options *options)
+static es_status inspect_lines(guess *out, es_line_reader *lines,
+                               const es_import_options *options)
 {
     es_line line;
     es_status status = ES_OK;
@@ -157,7 +157,7 @@ es_status es_import_detect(es_import_format *out, es_line_reader *lines,
         return ES_OK;
     }
     if (status < 0 || (status = refuse_others(lines)) < 0 ||
-        (status = look(&found, lines, options)) < 0 ||
+        (status = inspect_lines(&found, lines, options)) < 0 ||
         (status = es_line_reader_rewind(lines)) < 0)
         return status;
     if (found.is_long)

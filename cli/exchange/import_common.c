@@ -85,8 +85,8 @@ es_status es_import_whole(int64_t *out, const es_cells *cells, char *text,
     return es_cells_fail(cells, "%s", es_message());
 }
 
-static es_status grow(es_import *import, int64_t *said, int64_t found,
-                      const char *noun)
+static es_status set_size(es_import *import, int64_t *said, int64_t found,
+                          const char *noun)
 {
     if (*said != ES_UNKNOWN && *said < found)
         return es_fail(ES_EFORMAT, "%s: has %lld %s, but %lld were declared",
@@ -112,9 +112,9 @@ es_status es_import_begin(es_import *import, int64_t n_layer, int64_t n_head,
     if (import->options->given)
         status = es_about_override(&import->about, import->options->given);
     if (status == ES_OK)
-        status = grow(import, &info->n_layer, n_layer, "layers");
+        status = set_size(import, &info->n_layer, n_layer, "layers");
     if (status == ES_OK)
-        status = grow(import, &info->n_head, n_head, "heads");
+        status = set_size(import, &info->n_head, n_head, "heads");
     if (status != ES_OK)
         return status;
     if (info->n_layer > ES_MAX_VALUES / info->n_head)

@@ -15,7 +15,7 @@
 enum { DOCUMENT_MAX = 1 << 28 };
 
 /* Reads the first two characters of the file that are not blank. */
-static es_status look(char out[2], es_line_reader *lines)
+static es_status read_opening(char out[2], es_line_reader *lines)
 {
     es_line line;
     size_t n = 0;
@@ -28,7 +28,7 @@ static es_status look(char out[2], es_line_reader *lines)
     return n == 2 || status == ES_DONE ? es_line_reader_rewind(lines) : status;
 }
 
-static json_t *parse(char *quoted, const char *text, json_error_t *error)
+static json_t *parse_json(char *quoted, const char *text, json_error_t *error)
 {
     es_json_quote_words(quoted, text);
     json_t *json = json_loads(quoted, 0, error);
@@ -59,7 +59,7 @@ static es_status is_history(bool *out, es_line_reader *lines)
     if ((status = es_alloc(&quoted, ES_JSON_QUOTED_SIZE(line.n), 1, "a line")) <
         0)
         return status;
-    json_t *json = parse(quoted, line.text, &error);
+    json_t *json = parse_json(quoted, line.text, &error);
     *out = json && !history_of(json);
     json_decref(json);
     free(quoted);
@@ -93,7 +93,7 @@ static es_status write_rows(FILE *to, const json_t *document, const char *name)
 
 /* Reads the whole file into *text; sets *text to NULL if the file is larger
    than DOCUMENT_MAX. */
-static es_status load(char **text, es_line_reader *lines)
+static es_status load_document(char **text, es_line_reader *lines)
 {
     size_t n = 0, got = 0, capacity = 1 << 16;
     es_status status;
@@ -114,7 +114,7 @@ static es_status load(char **text, es_line_reader *lines)
     return es_line_reader_rewind(lines);
 }
 
-static es_status replace(es_line_reader **lines, const json_t *document)
+static es_status replace_lines(es_line_reader **lines, const json_t *document)
 {
     const char *name = es_line_reader_name(*lines);
     es_line_reader *rows;
@@ -144,23 +144,23 @@ es_status es_import_unpack(bool *is_document, es_line_reader **lines)
     json_error_t error;
     json_t *document = NULL;
     *is_document = false;
-    es_status status = look(first, *lines);
+    es_status status = read_opening(first, *lines);
     if (status == ES_OK && first[0] == '{')
         status = is_history(&is_lines, *lines);
     if (status < 0 || is_lines ||
         (first[0] != '{' && (first[0] != '[' || !strchr("{]", first[1]))))
         return status;
-    if ((status = load(&text, *lines)) < 0 || !text)
+    if ((status = load_document(&text, *lines)) < 0 || !text)
         return status;
     status =
         es_alloc(&quoted, ES_JSON_QUOTED_SIZE(strlen(text)), 1, "a document");
     if (status == ES_OK)
-        document = parse(quoted, text, &error);
+        document = parse_json(quoted, text, &error);
     /* A file that cannot be parsed as one JSON document may still contain JSON
        lines of which the last is truncated. */
     if (status == ES_OK && document) {
         *is_document = true;
-        status = replace(lines, document);
+        status = replace_lines(lines, document);
     } else if (status == ES_OK && first[0] == '[') {
         status = es_fail(ES_EFORMAT, "%s: line %d: not JSON: %s",
                          es_line_reader_name(*lines), error.line, error.text);

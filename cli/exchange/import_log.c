@@ -127,7 +127,7 @@ static es_status count_layers(es_import *import, int64_t *n_layer)
     return es_line_reader_rewind(import->lines);
 }
 
-static es_status begin(es_import *import, int64_t n_layer)
+static es_status begin_run(es_import *import, int64_t n_layer)
 {
     es_text_series series = {.phase = import->options->phase,
                              .shape = ES_SHAPE_LAYER};
@@ -146,7 +146,7 @@ typedef struct step_row {
     bool open;
 } step_row;
 
-static es_status flush(es_import *import, step_row *row)
+static es_status flush_row(es_import *import, step_row *row)
 {
     if (!row->open)
         return ES_OK;
@@ -159,7 +159,7 @@ static es_status to_step(es_import *import, step_row *row, int64_t step)
     if (row->open && row->step == step)
         return ES_OK;
     bool back = row->open && step < row->step;
-    es_status status = flush(import, row);
+    es_status status = flush_row(import, row);
     if (status == ES_OK && back) {
         import->report->n_again++;
         status = import->sink->again(import->sink->user, step);
@@ -185,7 +185,7 @@ static es_status hand_on(es_import *import, step_row *row)
         import->report->n_replaced += !es_is_missing(row->values[next.layer]);
         row->values[next.layer] = next.value;
     }
-    return status == ES_DONE ? flush(import, row) : status;
+    return status == ES_DONE ? flush_row(import, row) : status;
 }
 
 es_status es_import_log(es_import *import)
@@ -193,7 +193,7 @@ es_status es_import_log(es_import *import)
     int64_t n_layer;
     es_status status;
     if ((status = count_layers(import, &n_layer)) < 0 ||
-        (status = begin(import, n_layer)) < 0)
+        (status = begin_run(import, n_layer)) < 0)
         return status;
     step_row row = {.n = (size_t)import->about.info.n_layer};
     status = es_alloc(&row.values, row.n, sizeof *row.values, "the layers");

@@ -83,7 +83,7 @@ static bool is_same(const es_text_series *a, const es_text_series *b)
 
 /* Sets the shape and unit of a column if a comment before the header declares
    them. */
-static void describe(column *target, es_about *about)
+static void describe_column(column *target, es_about *about)
 {
     for (size_t i = 0; i < about->n_series; i++) {
         es_text_series *said = &about->series[i];
@@ -111,7 +111,7 @@ static es_status add_column(table *t, const es_cells *cells, const char *text)
         if (is_same(&t->columns[i].series, &target->series))
             return es_cells_fail(cells, "'%.80s' is already column %zu", text,
                                  i + 1 + N_KEYS);
-    describe(target, &t->import->about);
+    describe_column(target, &t->import->about);
     return ES_OK;
 }
 
@@ -252,7 +252,7 @@ static es_status survey_cell(table *t, const es_cells *cells,
 }
 
 /* Begins the run. A series without any value has no shape, and is skipped. */
-static es_status begin(table *t)
+static es_status begin_run(table *t)
 {
     es_text_series list[MAX_COLUMNS];
     size_t n = 0;
@@ -295,7 +295,7 @@ static es_status lay_out(table *t)
 
 /* --- second pass: values --------------------------------------------------*/
 
-static es_status flush(table *t)
+static es_status flush_step(table *t)
 {
     es_status status = ES_OK;
     for (size_t i = 0; t->open && status == ES_OK && i < t->n_columns; i++) {
@@ -322,7 +322,7 @@ static es_status value_row(table *t, const es_cells *cells,
                              "by step",
                              (long long)position->step, (long long)t->step);
     if (t->open && position->step != t->step)
-        status = flush(t);
+        status = flush_step(t);
     t->step = position->step;
     t->open = true;
     return status;
@@ -359,12 +359,12 @@ static es_status read_table(table *t)
     es_line header;
     es_status status;
     if ((status = read_header(t)) < 0 || (status = read_rows(t, &survey)) < 0 ||
-        (status = begin(t)) < 0 || (status = lay_out(t)) < 0 ||
+        (status = begin_run(t)) < 0 || (status = lay_out(t)) < 0 ||
         (status = es_line_reader_rewind(t->import->lines)) < 0 ||
         (status = es_import_next(t->import, &header)) != ES_OK ||
         (status = read_rows(t, &values)) < 0)
         return status;
-    return flush(t);
+    return flush_step(t);
 }
 
 es_status es_import_long(es_import *import)

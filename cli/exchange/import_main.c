@@ -130,7 +130,7 @@ const es_command es_import_command = {
     .main = import_main,
 };
 
-static es_status check(const arguments *given)
+static es_status check_arguments(const arguments *given)
 {
     if (!given->input)
         return es_fail(ES_EUSAGE, "no file to import: see entropy-scan import "
@@ -222,7 +222,7 @@ static int import_main(int argc, char **argv)
     es_status status =
         es_command_parse(&given, is_given, &es_import_command, argc, argv);
     if (status == ES_OK)
-        status = check(&given);
+        status = check_arguments(&given);
     if (status != ES_OK)
         return es_command_exit(status);
     given.parser.given = &given.given;

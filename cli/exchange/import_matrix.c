@@ -12,7 +12,7 @@ typedef struct matrix {
     char separator;
 } matrix;
 
-static es_status append(matrix *m, const es_cells *cells, float value)
+static es_status append_value(matrix *m, const es_cells *cells, float value)
 {
     if (m->n == ES_MAX_VALUES || cells->column > ES_MAX_HEADS)
         return es_cells_fail(cells, "more than %d heads, or %d values in total",
@@ -47,7 +47,7 @@ static es_status read_row(matrix *m, const char *file, const es_line *line)
                         "no index (write NA for a missing number)");
         status = es_import_number(&value, &cells, text);
         if (status == ES_OK)
-            status = append(m, &cells, value);
+            status = append_value(m, &cells, value);
     }
     if (status != ES_DONE)
         return status;

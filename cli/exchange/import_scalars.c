@@ -60,7 +60,7 @@ es_status es_scalars_new(es_scalars **out, es_import *import,
     return status;
 }
 
-static void drop(series *from, size_t first)
+static void drop_samples(series *from, size_t first)
 {
     while (from->n > first)
         free(from->samples[--from->n].values);
@@ -73,7 +73,7 @@ void es_scalars_free(es_scalars *scalars)
     for (size_t i = 0; i < scalars->capacity; i++)
         free(scalars->names[i].tag);
     for (size_t i = 0; i < scalars->n_series; i++) {
-        drop(&scalars->list[i], 0);
+        drop_samples(&scalars->list[i], 0);
         free(scalars->list[i].samples);
         free(scalars->list[i].text.name);
         free(scalars->list[i].text.unit);
@@ -86,7 +86,7 @@ void es_scalars_free(es_scalars *scalars)
 /* --- names -----------------------------------------------------------------*/
 
 /* FNV-1a. */
-static uint64_t hash(const char *text)
+static uint64_t hash_name(const char *text)
 {
     uint64_t h = UINT64_C(14695981039346656037);
     for (; *text; text++)
@@ -98,7 +98,7 @@ static uint64_t hash(const char *text)
    capacity is a power of two. */
 static name *find_name(name *names, size_t capacity, const char *tag)
 {
-    size_t i = hash(tag) & (capacity - 1);
+    size_t i = hash_name(tag) & (capacity - 1);
     while (names[i].tag && strcmp(names[i].tag, tag) != 0)
         i = (i + 1) & (capacity - 1);
     return &names[i];
@@ -248,7 +248,7 @@ es_status es_scalars_name(es_scalars *scalars, const char *tag, size_t place)
 
 /* Sets the unit of a series if the description in the file contains the
    unit. */
-static es_status describe(es_scalars *scalars, es_text_series *target)
+static es_status describe_series(es_scalars *scalars, es_text_series *target)
 {
     const es_about *about = &scalars->import->about;
     es_status status = ES_OK;
@@ -363,7 +363,7 @@ es_status es_scalars_begin(es_scalars *scalars)
                    : es_fail(ES_EFORMAT, "%s: no number could be imported",
                              es_line_reader_name(import->lines));
     for (size_t i = 0; i < scalars->n_series && status == ES_OK; i++) {
-        status = describe(scalars, &scalars->list[i].text);
+        status = describe_series(scalars, &scalars->list[i].text);
         if (status == ES_OK)
             status = set_apart(scalars, &scalars->list[i].text);
         list[i] = scalars->list[i].text;
@@ -402,8 +402,8 @@ static size_t find_step(const series *in, int64_t step)
     return low;
 }
 
-static es_status insert(es_scalars *scalars, series *in, size_t place,
-                        int64_t step)
+static es_status insert_sample(es_scalars *scalars, series *in, size_t place,
+                               int64_t step)
 {
     float *values;
     es_status status = es_import_check_growth(scalars->import, in->n_values);
@@ -444,7 +444,7 @@ es_status es_scalars_put(es_scalars *scalars, const char *tag, int64_t step,
     size_t place = find_step(in, step);
     es_status status = ES_OK;
     if (place == in->n || in->samples[place].step != step)
-        status = insert(scalars, in, place, step);
+        status = insert_sample(scalars, in, place, step);
     if (status < 0)
         return status;
     size_t index = 0;
@@ -461,7 +461,7 @@ es_status es_scalars_put(es_scalars *scalars, const char *tag, int64_t step,
 void es_scalars_void(es_scalars *scalars, int64_t step)
 {
     for (size_t i = 0; i < scalars->n_series; i++)
-        drop(&scalars->list[i], find_step(&scalars->list[i], step));
+        drop_samples(&scalars->list[i], find_step(&scalars->list[i], step));
 }
 
 /* Finds the lowest step of the samples that have not been passed to the sink

@@ -119,7 +119,7 @@ void es_line_reader_watch(es_line_reader *lines, void (*watch)(uint64_t bytes))
     lines->watch = watch;
 }
 
-static es_status fill(es_line_reader *lines)
+static es_status fill_block(es_line_reader *lines)
 {
     lines->start = 0;
     lines->end = fread(lines->block, 1, BLOCK, lines->stream);
@@ -138,7 +138,7 @@ es_status es_line_reader_rewind(es_line_reader *lines)
     lines->number = 0;
     lines->bytes = 0;
     lines->after_cr = false;
-    es_status status = fill(lines);
+    es_status status = fill_block(lines);
     const unsigned char *b = lines->block;
     if (lines->end >= 3 && memcmp(b, "\xef\xbb\xbf", 3) == 0)
         lines->start = 3;
@@ -149,7 +149,7 @@ es_status es_line_reader_rewind(es_line_reader *lines)
     return status == ES_DONE ? ES_OK : status;
 }
 
-static void keep(es_line *line, const unsigned char *bytes, size_t n)
+static void append_bytes(es_line *line, const unsigned char *bytes, size_t n)
 {
     size_t left = ES_LINE_MAX - line->n;
     line->cut = line->cut || n > left;
@@ -161,7 +161,7 @@ static void keep(es_line *line, const unsigned char *bytes, size_t n)
 
 /* Copies bytes of the block into the line; returns true if the line is
    complete. */
-static bool take(es_line_reader *lines, es_line *line)
+static bool take_bytes(es_line_reader *lines, es_line *line)
 {
     const unsigned char *from = lines->block + lines->start;
     size_t left = lines->end - lines->start;
@@ -170,7 +170,7 @@ static bool take(es_line_reader *lines, es_line *line)
         memchr(from, '\r', lf ? (size_t)(lf - from) : left);
     const unsigned char *end = cr ? cr : lf;
     size_t n = end ? (size_t)(end - from) : left;
-    keep(line, from, n);
+    append_bytes(line, from, n);
     lines->start += end ? n + 1 : n;
     lines->after_cr = end && *end == '\r';
     return end != NULL;
@@ -181,7 +181,8 @@ static bool take(es_line_reader *lines, es_line *line)
 static es_status start_line(es_line_reader *lines)
 {
     for (;;) {
-        es_status status = lines->start < lines->end ? ES_OK : fill(lines);
+        es_status status =
+            lines->start < lines->end ? ES_OK : fill_block(lines);
         if (status != ES_OK)
             return status;
         bool skip = lines->after_cr && lines->block[lines->start] == '\n';
@@ -198,8 +199,8 @@ es_status es_line_reader_next(es_line_reader *lines, es_line *out)
     es_status status = start_line(lines);
     if (status != ES_OK)
         return status;
-    while (status == ES_OK && !take(lines, out))
-        status = fill(lines);
+    while (status == ES_OK && !take_bytes(lines, out))
+        status = fill_block(lines);
     if (status < 0)
         return status;
     out->text[out->n] = 0;
@@ -211,7 +212,8 @@ es_status es_line_reader_bytes_read(es_line_reader *lines, void *out, size_t n,
                                     size_t *got)
 {
     for (*got = 0; *got < n;) {
-        es_status status = lines->start < lines->end ? ES_OK : fill(lines);
+        es_status status =
+            lines->start < lines->end ? ES_OK : fill_block(lines);
         if (status != ES_OK)
             return status == ES_DONE ? ES_OK : status;
         size_t left = lines->end - lines->start;

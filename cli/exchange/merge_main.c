@@ -84,7 +84,7 @@ const es_command es_merge_command = {
     .main = merge_main,
 };
 
-static es_status check(const arguments *given)
+static es_status check_arguments(const arguments *given)
 {
     if (!given->n_inputs)
         return es_fail(ES_EUSAGE, "no run files to merge: see entropy-scan "
@@ -323,7 +323,7 @@ static es_status write_runs(merging *m)
     return status;
 }
 
-static int merge(const arguments *given)
+static int merge_inputs(const arguments *given)
 {
     es_merged merged = {.n_failed = given->n_unreadable};
     es_output *output = NULL;
@@ -353,11 +353,11 @@ static int merge_main(int argc, char **argv)
     es_status status =
         es_command_parse(&given, NULL, &es_merge_command, argc, argv);
     if (status == ES_OK)
-        status = check(&given);
+        status = check_arguments(&given);
     if (status == ES_OK)
         status = es_inputs_expand(&given.inputs, &given.n_inputs, &given.found,
                                   &given.n_unreadable);
-    int code = status == ES_OK ? merge(&given) : es_command_exit(status);
+    int code = status == ES_OK ? merge_inputs(&given) : es_command_exit(status);
     code = es_damage_exit(code, given.n_inputs);
     es_inputs_free(given.inputs, &given.found);
     return code;

@@ -67,8 +67,8 @@ static bool is_plain(const char *tag)
 
 /* Marks the numbers of name `a` that differ from the numbers of name `b`, if
    the names are otherwise equal. */
-static void compare(bool *differs, const char *a, const numbers *of_a,
-                    const char *b)
+static void compare_names(bool *differs, const char *a, const numbers *of_a,
+                          const char *b)
 {
     const numbers of_b = find_numbers(b);
     bool here[MAX_NUMBERS] = {false};
@@ -106,8 +106,8 @@ static int word_before(const char *tag, size_t at)
 
 /* Chooses which numbers of the name are the layer and the head. If the name has
    only one number, this number is the layer. */
-static void choose(size_t *layer, size_t *head, const char *tag,
-                   const numbers *of, const bool *differs)
+static void choose_numbers(size_t *layer, size_t *head, const char *tag,
+                           const numbers *of, const bool *differs)
 {
     size_t n = 0, chosen[MAX_NUMBERS];
     for (size_t i = 0; i < of->n; i++)
@@ -184,9 +184,9 @@ bool es_tag_guess(char out[ES_TAG_MAX], const char **tag,
     const numbers of_name = find_numbers(name);
     for (size_t i = 0; i < n; i++)
         if (tags[i])
-            compare(differs, name, &of_name,
-                    es_tag_without_phase(&phase, tags[i]));
-    choose(&layer, &head, name, &of_name, differs);
+            compare_names(differs, name, &of_name,
+                          es_tag_without_phase(&phase, tags[i]));
+    choose_numbers(&layer, &head, name, &of_name, differs);
     const es_tag_rules rules = {out, "entropy", false};
     return print_pattern(out, name, &of_name, layer, head) &&
            es_tag_parse(&of, *tag, &rules) && of.shape != ES_SHAPE_RUN;
