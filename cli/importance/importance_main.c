@@ -93,12 +93,12 @@ const es_command es_importance_command = {
 
 /* --- the command line -----------------------------------------------------*/
 
-static bool has(const arguments *given, const char *name)
+static bool has_option(const arguments *given, const char *name)
 {
     return es_options_has(&es_importance_command, given->given, name);
 }
 
-static es_status check(arguments *given)
+static es_status check_arguments(arguments *given)
 {
     static const char *const of_figure[] = {"format", "size", "for", "title",
                                             "theme"};
@@ -112,11 +112,11 @@ static es_status check(arguments *given)
     if (given->figure && given->json)
         return es_fail(ES_EUSAGE, "--figure and --json: choose one");
     for (size_t i = 0; i < sizeof of_figure / sizeof *of_figure; i++)
-        if (!given->figure && has(given, of_figure[i]))
+        if (!given->figure && has_option(given, of_figure[i]))
             return es_fail(ES_EUSAGE, "--%s: needs --figure", of_figure[i]);
     return given->figure
                ? es_figure_format(&given->format, &given->look, given->output,
-                                  has(given, "format") ? &format : NULL)
+                                  has_option(given, "format") ? &format : NULL)
                : ES_OK;
 }
 
@@ -219,7 +219,8 @@ es_status es_importance_of_files(char *const *paths, size_t n,
     return status;
 }
 
-static es_status show(const es_importance *importance, const arguments *given)
+static es_status write_output(const es_importance *importance,
+                              const arguments *given)
 {
     FILE *stream;
     es_output *output = NULL;
@@ -251,18 +252,18 @@ static int importance_main(int argc, char **argv)
     es_status status = es_command_parse(&given, given.given,
                                         &es_importance_command, argc, argv);
     if (status == ES_OK)
-        status = check(&given);
+        status = check_arguments(&given);
     if (status == ES_OK)
         status =
             es_inputs_expand(&given.inputs, &given.n_inputs, &found, &n_failed);
     es_summary_options_default(&wanted);
-    wanted.rules = has(&given, "rules") ? &given.rules : NULL;
+    wanted.rules = has_option(&given, "rules") ? &given.rules : NULL;
     for (size_t i = 0; status == ES_OK && i < given.n_inputs; i++)
         status = add_file(&importance, &n_failed, given.inputs[i], &wanted);
     if (status == ES_OK)
         status = es_importance_measure(&importance);
     if (status == ES_OK)
-        status = show(&importance, &given);
+        status = write_output(&importance, &given);
     int code = es_command_exit(status);
     if (status == ES_OK && n_failed)
         code = 4;

@@ -50,7 +50,7 @@ static double quality(const es_run_summary *run, bool evaluated)
 
 /* Returns the share of finite heads whose entropy, relative to the ceiling, is
  * in [low, high). */
-static double share(const es_run_summary *run, double low, double high)
+static double share_of_heads(const es_run_summary *run, double low, double high)
 {
     size_t n = 0, n_inside = 0;
     if (run->bands.n_heads == 0 || isnan(run->ceiling))
@@ -90,9 +90,9 @@ static es_status find_outcomes(es_importance *to)
             run->rules ? &run->rules->flags : &rules.flags;
         to->outcomes[ES_OUTCOME_QUALITY][i] = quality(run, to->evaluated);
         to->outcomes[ES_OUTCOME_OVERLOADED][i] =
-            share(run, flags->overload_head, INFINITY);
+            share_of_heads(run, flags->overload_head, INFINITY);
         to->outcomes[ES_OUTCOME_COLLAPSED][i] =
-            share(run, -INFINITY, flags->collapse_head);
+            share_of_heads(run, -INFINITY, flags->collapse_head);
         to->outcomes[ES_OUTCOME_NAN][i] = first_nan(run);
     }
     es_rules_file_free(&rules);
@@ -136,9 +136,9 @@ static size_t find_groups(const measuring *m, size_t difference)
 
 /* Measures the association of a setting with an outcome. Uses only runs that
  * have the outcome and, if the setting is a number, also have the setting. */
-static void associate(es_association *out, const measuring *m,
-                      size_t difference, bool number, size_t n_groups,
-                      const double *outcome)
+static void measure_association(es_association *out, const measuring *m,
+                                size_t difference, bool number, size_t n_groups,
+                                const double *outcome)
 {
     size_t n = 0;
     for (size_t i = 0; i < m->to->n_runs; i++) {
@@ -168,12 +168,12 @@ static void measure_settings(const measuring *m)
                                   .number = difference->number,
                                   .n_values = find_groups(m, i)};
         for (int k = 0; k < ES_N_OUTCOMES; k++)
-            associate(&setting->by[k], m, i, difference->number,
-                      setting->n_values, to->outcomes[k]);
+            measure_association(&setting->by[k], m, i, difference->number,
+                                setting->n_values, to->outcomes[k]);
     }
 }
 
-static es_status adjust(es_importance *to)
+static es_status adjust_p_values(es_importance *to)
 {
     const size_t n = to->n * ES_N_OUTCOMES;
     double *p = NULL, *adjusted = NULL;
@@ -240,7 +240,7 @@ es_status es_importance_measure(es_importance *importance)
                          "the seed and where they ran",
                          importance->n_runs);
     else
-        status = adjust(importance);
+        status = adjust_p_values(importance);
     qsort(importance->settings, importance->n, sizeof *importance->settings,
           by_strength);
 done:
