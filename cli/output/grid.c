@@ -35,7 +35,7 @@ static const char *next_of(const char *cell)
 
 /* Sets the width of each column to that of its widest cell, or to 0 if the
  * column is hidden. */
-static void measure(es_sheet *sheet)
+static void measure_columns(es_sheet *sheet)
 {
     for (size_t i = 0; i < sheet->n_columns; i++) {
         es_grid_column *to = &sheet->columns[i];
@@ -52,7 +52,7 @@ static void measure(es_sheet *sheet)
 }
 
 /* Repeatedly narrows the widest column of names until the table fits. */
-static void fit(es_grid_column *columns, size_t n_columns, size_t limit)
+static void fit_columns(es_grid_column *columns, size_t n_columns, size_t limit)
 {
     size_t total = 0;
     for (size_t i = 0; i < n_columns; i++)
@@ -129,9 +129,9 @@ es_status es_sheet_print(es_sheet *sheet, FILE *stream,
         last--;
     if (last-- == 0)
         return ES_OK;
-    measure(sheet);
+    measure_columns(sheet);
     if (options->width > 0)
-        fit(sheet->columns, sheet->n_columns, (size_t)options->width);
+        fit_columns(sheet->columns, sheet->n_columns, (size_t)options->width);
     print_titles(stream, sheet, last, options->colour);
     for (size_t row = 0; row < sheet->n_rows; row++)
         print_row(stream, sheet, &sheet->rows[row], last);
@@ -143,7 +143,7 @@ size_t es_sheet_width(es_sheet *sheet, size_t shortest)
     size_t total = 0;
     if (sheet->status < 0)
         return 0;
-    measure(sheet);
+    measure_columns(sheet);
     for (size_t i = 0; i < sheet->n_columns; i++) {
         size_t width = sheet->columns[i].width;
         if (sheet->columns[i].shortened && width > shortest)
@@ -177,7 +177,7 @@ void es_sheet_free(es_sheet *sheet)
 
 /* Provides space for one more element. The array grows whenever the number of
  * elements is a power of two, so its capacity need not be stored. */
-static void reserve(es_sheet *sheet, void *array, size_t n, size_t size)
+static void reserve_element(es_sheet *sheet, void *array, size_t n, size_t size)
 {
     if (sheet->status == ES_OK && (n & (n - 1)) == 0)
         sheet->status = es_grow(array, n ? 2 * n : 1, size, "a table");
@@ -185,7 +185,7 @@ static void reserve(es_sheet *sheet, void *array, size_t n, size_t size)
 
 void es_sheet_begin_row(es_sheet *sheet, const char *colour)
 {
-    reserve(sheet, &sheet->rows, sheet->n_rows, sizeof *sheet->rows);
+    reserve_element(sheet, &sheet->rows, sheet->n_rows, sizeof *sheet->rows);
     if (sheet->status == ES_OK)
         sheet->rows[sheet->n_rows++] =
             (es_grid_row){.text = sheet->n_text, .colour = colour};
@@ -201,7 +201,8 @@ const char *es_sheet_cell(const es_sheet *sheet, size_t row, size_t column)
 
 static void add_column(es_sheet *sheet, const char *title, bool right)
 {
-    reserve(sheet, &sheet->columns, sheet->n_columns, sizeof *sheet->columns);
+    reserve_element(sheet, &sheet->columns, sheet->n_columns,
+                    sizeof *sheet->columns);
     char *safe = sheet->status == ES_OK
                      ? es_display_escape(title, ES_ESCAPE_TERMINAL)
                      : NULL;
@@ -214,8 +215,8 @@ static void add_column(es_sheet *sheet, const char *title, bool right)
 
 /* Appends the next cell of the row. Does nothing if an earlier call failed.
  * `text` is NULL if the caller ran out of memory. */
-static void append(es_sheet *sheet, const char *title, bool right,
-                   const char *text)
+static void append_cell(es_sheet *sheet, const char *title, bool right,
+                        const char *text)
 {
     const size_t n = text ? strlen(text) + 1 : 0;
     if (sheet->status < 0)
@@ -251,7 +252,7 @@ static void append_printed(es_sheet *sheet, const char *title, bool right,
     }
     if (right)
         es_text_shorten_exponents(text);
-    append(sheet, title, right, text);
+    append_cell(sheet, title, right, text);
     free(text);
 }
 
@@ -275,15 +276,15 @@ void es_sheet_put_name(es_sheet *sheet, const char *title, const char *name)
 {
     char *safe =
         es_display_escape(name && *name ? name : "-", ES_ESCAPE_TERMINAL);
-    append(sheet, title, false, safe);
+    append_cell(sheet, title, false, safe);
     free(safe);
 }
 
 void es_sheet_put_measured(es_sheet *sheet, const char *title, float value)
 {
     char text[ES_FLOAT_TEXT_MAX];
-    append(sheet, title, true,
-           es_is_missing(value) ? "-" : es_number_print(text, value, 4));
+    append_cell(sheet, title, true,
+                es_is_missing(value) ? "-" : es_number_print(text, value, 4));
 }
 
 const char *es_share_print(char text[8], size_t n, size_t n_all)
@@ -302,7 +303,7 @@ void es_sheet_put_share(es_sheet *sheet, const char *title, size_t n,
                         size_t n_all)
 {
     char text[8];
-    append(sheet, title, true, es_share_print(text, n, n_all));
+    append_cell(sheet, title, true, es_share_print(text, n, n_all));
 }
 
 void es_sheet_put_integer(es_sheet *sheet, const char *title, int64_t value)

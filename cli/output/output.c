@@ -154,7 +154,7 @@ bool es_output_is_blamed(const es_output *output)
     return strncmp(es_message(), temporary, strlen(temporary)) == 0;
 }
 
-static void forget(es_output *output)
+static void release_output(es_output *output)
 {
     is_open = 0;
     free(output->path);
@@ -165,7 +165,7 @@ es_status es_output_close(es_output *output)
 {
     es_status status = es_outfile_close(output->file);
     remove_temporaries(1);
-    forget(output);
+    release_output(output);
     return status;
 }
 
@@ -176,7 +176,7 @@ void es_output_abandon(es_output *output)
     es_outfile_abandon(output->file);
     remove_temporaries(0); /* also the log, which SQLite keeps if it could not
                               checkpoint it */
-    forget(output);
+    release_output(output);
 }
 
 es_status es_output_finish(es_output *output, es_status status)
