@@ -23,7 +23,7 @@ typedef struct page {
     bool man;
 } page;
 
-static void put(const page *p, const char *text)
+static void put_text(const page *p, const char *text)
 {
     if (p->man)
         es_manual_text(p->out, text);
@@ -39,7 +39,7 @@ static void put_title(const page *p, const char *title)
 static void put_paragraph(const page *p, const char *text)
 {
     fputs(p->man ? ".PP\n" : "\n", p->out);
-    put(p, text);
+    put_text(p, text);
     fputc('\n', p->out);
 }
 
@@ -48,16 +48,16 @@ static void put_paragraph(const page *p, const char *text)
 static void put_lines(const page *p, const char *text)
 {
     fputs(p->man ? ".PP\n.RS 4\n.nf\n" : "\n", p->out);
-    put(p, text);
+    put_text(p, text);
     fputs(p->man ? "\n.fi\n.RE\n" : "\n", p->out);
 }
 
 static void put_entry(const page *p, const char *word, const char *sentence)
 {
     fputs(p->man ? ".TP\n.B " : "  ", p->out);
-    put(p, word);
+    put_text(p, word);
     fputs(p->man ? "\n" : ": ", p->out);
-    put(p, sentence);
+    put_text(p, sentence);
     fputc('\n', p->out);
 }
 
@@ -183,9 +183,9 @@ static void print_run_file(FILE *out, bool man)
         fputs(".TH ENTROPY\\-SCAN\\-RUN 5 \"\" \"entropy\\-scan " ES_VERSION
               "\"\n.SH NAME\n",
               out);
-    put(&p, NAME);
+    put_text(&p, NAME);
     fputs(man ? " \\- " : " - ", out);
-    put(&p, SUMMARY "\n");
+    put_text(&p, SUMMARY "\n");
     put_tables(&p);
     put_series(&p);
     put_title(&p, "EVENTS");
