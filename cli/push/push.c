@@ -45,7 +45,7 @@ static int by_path(const void *a, const void *b)
 
 /* Returns the entry of a file, which is added if the path is new; NULL if
  * memory is short. */
-static es_push_known *know(push *p, const char *path)
+static es_push_known *find_known(push *p, const char *path)
 {
     const size_t size = strlen(path) + 1;
     es_push_known *file = calloc(1, sizeof *file + size);
@@ -62,13 +62,13 @@ static es_push_known *know(push *p, const char *path)
  * Lists the files to push in this round, which are new or have changed since
  * their last push.
  */
-static es_status choose(push *p, const es_paths *paths)
+static es_status list_files(push *p, const es_paths *paths)
 {
     p->n_todo = p->next = p->n_ended = 0;
     es_status status = es_alloc(&p->todo, paths->n, sizeof *p->todo, "files");
     for (size_t i = 0; i < paths->n && status == ES_OK; i++) {
         const char *path = paths->paths[i];
-        es_push_known *known = know(p, path);
+        es_push_known *known = find_known(p, path);
         const es_stamp stamp = es_stamp_of(path);
         if (!known)
             return es_fail(ES_ENOMEM, "%s: out of memory", path);
@@ -97,7 +97,7 @@ typedef struct worker {
  * Takes the next file from the list of the round. Returns NULL if no file
  * remains or a failure ends the round.
  */
-static es_push_file *take(push *p)
+static es_push_file *take_file(push *p)
 {
     pthread_mutex_lock(&p->lock);
     es_push_file *file =
@@ -115,7 +115,7 @@ static bool is_ending(push *p)
 }
 
 /* Records the result of pushing a file, and closes the file. */
-static void settle(worker *w, es_push_file *file, es_status status)
+static void settle_file(worker *w, es_push_file *file, es_status status)
 {
     push *p = w->push;
     es_push_known *known = file->known;
@@ -152,17 +152,17 @@ static void push_group(worker *w)
         es_status status = ES_OK;
         if (!w->group[i]->is_pushed && !is_ending(w->push))
             status = es_push_file_runs(&w->base, w->group[i]);
-        settle(w, w->group[i], status);
+        settle_file(w, w->group[i], status);
     }
     w->n = 0;
     w->bytes = 0;
 }
 
-static void *work(void *user)
+static void *push_files(void *user)
 {
     worker *w = user;
     es_push_file *file;
-    while ((file = take(w->push))) {
+    while ((file = take_file(w->push))) {
         es_status status = es_push_file_open(file);
         if (status == ES_OK && es_push_file_is_small(file)) {
             w->group[w->n++] = file;
@@ -173,7 +173,7 @@ static void *work(void *user)
         }
         if (status == ES_OK)
             status = es_push_file_runs(&w->base, file);
-        settle(w, file, status);
+        settle_file(w, file, status);
     }
     push_group(w);
     return NULL;
@@ -185,7 +185,7 @@ static void *begin_work(void *user)
 {
     worker *w = user;
     return es_pusher_open_another(&w->base.pusher, w->push->pusher) == ES_OK
-               ? work(w)
+               ? push_files(w)
                : NULL;
 }
 
@@ -230,7 +230,7 @@ static es_status push_all(push *p)
                                 &workers[i]) == 0;
     }
     workers[0].base.pusher = p->pusher;
-    work(&workers[0]);
+    push_files(&workers[0]);
     for (size_t i = 0; i < n; i++) {
         if (workers[i].is_running)
             pthread_join(workers[i].thread, NULL);
@@ -255,7 +255,7 @@ static es_status push_round(push *p)
     p->result->failed = n_unreadable;
     p->status = ES_OK;
     if (status == ES_OK)
-        status = choose(p, &paths);
+        status = list_files(p, &paths);
     es_progress_line_begin(p->options->quiet || p->options->follow, "push",
                            NULL, "files", p->n_todo);
     if (status == ES_OK)
@@ -274,7 +274,7 @@ static es_status push_round(push *p)
     return status;
 }
 
-static void forget(void *node)
+static void free_known(void *node)
 {
     es_push_known_forget(node);
     free(node);
@@ -300,6 +300,6 @@ es_status es_push_files(es_push_result *out, es_pusher *pusher,
         is_reported = status < 0;
         es_push_rest(options->poll);
     }
-    tdestroy(p.files, forget);
+    tdestroy(p.files, free_known);
     return status;
 }

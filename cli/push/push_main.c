@@ -113,7 +113,7 @@ static void print_schema(void)
         fputs(*sql, stdout);
 }
 
-static es_status check(const arguments *given)
+static es_status check_arguments(const arguments *given)
 {
     if (given->schema)
         return ES_OK;
@@ -166,16 +166,16 @@ static void print_text(const es_push_result *r, const char *to)
             (unsigned long long)r->old, (long long)r->deleted);
 }
 
-static double now(void)
+static double read_clock(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int push(arguments *given)
+static int push_inputs(arguments *given)
 {
-    const double begin = now();
+    const double begin = read_clock();
     es_postgres_url url = {0};
     es_pusher *pusher = NULL;
     es_push_result result = {.files = 0};
@@ -199,7 +199,7 @@ static int push(arguments *given)
     if (status == ES_OK)
         status = es_push_files(&result, pusher, &given->push);
     if (pusher && given->json)
-        print_json(&result, url.base, now() - begin);
+        print_json(&result, url.base, read_clock() - begin);
     else if (status == ES_OK && !given->push.quiet)
         print_text(&result, url.base);
     es_pusher_close(pusher);
@@ -220,13 +220,13 @@ static int push_main(int argc, char **argv)
     es_status status =
         es_command_parse(&given, NULL, &es_push_command, argc, argv);
     if (status == ES_OK)
-        status = check(&given);
+        status = check_arguments(&given);
     if (status != ES_OK)
         code = es_command_exit(status);
     else if (given.schema)
         print_schema();
     else
-        code = push(&given);
+        code = push_inputs(&given);
     es_rules_file_free(&given.rules);
     free(given.inputs);
     return code;
