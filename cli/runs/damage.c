@@ -43,7 +43,7 @@ static damaged_file *file_of(const char *path)
     return &notes.files[notes.n++];
 }
 
-static int compare(const es_damaged *a, const es_damaged *b)
+static int compare_samples(const es_damaged *a, const es_damaged *b)
 {
     if (a->run != b->run)
         return a->run < b->run ? -1 : 1;
@@ -60,13 +60,13 @@ static int compare(const es_damaged *a, const es_damaged *b)
     return strcmp(a->series, b->series);
 }
 
-static bool add(damaged_file *file, const es_damaged *sample)
+static bool add_sample(damaged_file *file, const es_damaged *sample)
 {
     size_t at = file->n;
     char *name;
-    while (at > 0 && compare(&file->samples[at - 1], sample) > 0)
+    while (at > 0 && compare_samples(&file->samples[at - 1], sample) > 0)
         at--;
-    if (at > 0 && compare(&file->samples[at - 1], sample) == 0) {
+    if (at > 0 && compare_samples(&file->samples[at - 1], sample) == 0) {
         file->samples[at - 1].n_frames = sample->n_frames;
         return true;
     }
@@ -90,7 +90,8 @@ void es_damage_note(const char *path, const es_damaged *sample)
     if (file && !sample)
         file->is_behind = true;
     else
-        notes.incomplete = notes.incomplete || !file || !add(file, sample);
+        notes.incomplete =
+            notes.incomplete || !file || !add_sample(file, sample);
 }
 
 void es_damage_close(es_reader *reader)
@@ -175,7 +176,7 @@ static void print_file(const damaged_file *file, const char *remedy)
                       remedy);
 }
 
-static void print(const char *remedy)
+static void print_notes(const char *remedy)
 {
     for (size_t i = 0; i < notes.n; i++) {
         damaged_file *file = &notes.files[i];
@@ -193,12 +194,12 @@ static void print(const char *remedy)
 
 void es_damage_print(void)
 {
-    print(": restore a copy");
+    print_notes(": restore a copy");
 }
 
 int es_damage_exit(int code, size_t n_inputs)
 {
-    print(notes.accepted ? "" : ": restore a copy, or add --salvage");
+    print_notes(notes.accepted ? "" : ": restore a copy, or add --salvage");
     bool damaged = notes.incomplete;
     for (size_t i = 0; i < notes.n; i++)
         damaged = damaged || notes.files[i].n > 0;

@@ -29,7 +29,7 @@ static void fail_bytes(bytes *b)
 
 /* --- parts ----------------------------------------------------------------*/
 
-static void pass(bytes *b, void *value, size_t size)
+static void pass_bytes(bytes *b, void *value, size_t size)
 {
     if (b->status < 0 || size == 0)
         return;
@@ -60,7 +60,7 @@ static void pass_array(bytes *b, void *pointer, size_t n, size_t size)
     size_t total = 0;
     memcpy(&array, pointer, sizeof array);
     bool is_there = array != NULL;
-    pass(b, &is_there, sizeof is_there);
+    pass_bytes(b, &is_there, sizeof is_there);
     if (b->status < 0 || !is_there)
         return;
     if (!es_size_mul(&total, n, size) || (!b->writing && total > b->n - b->at))
@@ -68,13 +68,13 @@ static void pass_array(bytes *b, void *pointer, size_t n, size_t size)
     else if (!b->writing &&
              (b->status = es_alloc(&array, n, size, "a finding")) == ES_OK)
         memcpy(pointer, &array, sizeof array);
-    pass(b, array, total);
+    pass_bytes(b, array, total);
 }
 
 static void pass_text(bytes *b, char **text)
 {
     size_t n = b->writing && *text ? strlen(*text) + 1 : 0;
-    pass(b, &n, sizeof n);
+    pass_bytes(b, &n, sizeof n);
     if (n == 0)
         return;
     pass_array(b, text, n, 1);
@@ -82,7 +82,7 @@ static void pass_text(bytes *b, char **text)
         fail_bytes(b);
 }
 
-#define PASS(b, member) pass(b, &(member), sizeof(member))
+#define PASS(b, member) pass_bytes(b, &(member), sizeof(member))
 
 /* Writes or reads an enum that is used as an index. A value that is not below n
    makes the finding invalid. */

@@ -196,7 +196,7 @@ typedef struct worker {
                              ... */
 } worker;
 
-static int work(void *argument)
+static int run_worker(void *argument)
 {
     static const int defaults[] = {SIGHUP, SIGINT, SIGTERM, SIGPIPE};
     const worker *w = argument;
@@ -218,7 +218,7 @@ static int work(void *argument)
 /* Starts a process that reads the inputs first, first + stride, ... If the
    process cannot be started, w->pipe is NULL, and the caller reads the files
    itself. */
-static void start(worker *w, size_t first)
+static void start_worker(worker *w, size_t first)
 {
     int ends[2];
     w->first = first;
@@ -226,14 +226,14 @@ static void start(worker *w, size_t first)
     if (first >= w->job->n_inputs || pipe2(ends, O_CLOEXEC) != 0)
         return;
     w->out = ends[1];
-    if (es_process_fork(&w->process, work, w) == 0)
+    if (es_process_fork(&w->process, run_worker, w) == 0)
         w->pipe = fdopen(ends[0], "r");
     if (!w->pipe)
         close(ends[0]);
     close(ends[1]);
 }
 
-static void stop(worker *w, char *reason, size_t size)
+static void stop_worker(worker *w, char *reason, size_t size)
 {
     es_process_end end;
     if (!w->pipe)
@@ -261,13 +261,13 @@ static void read_from(worker *w, size_t i)
     const es_status status = es_gather_from(w->pipe, w->job, i);
     if (status == ES_OK)
         return;
-    stop(w, reason, sizeof reason);
+    stop_worker(w, reason, sizeof reason);
     w->job->sink.failed(
         w->job->sink.user,
         es_fail(ES_EIO,
                 "%s: the process that was reading it was lost: %s: try again",
                 w->job->inputs[i], reason));
-    start(w, i + w->stride);
+    start_worker(w, i + w->stride);
 }
 
 enum { WORKERS_MOST = 256 };
@@ -285,10 +285,10 @@ void es_gather(const es_gather_job *job)
     }
     for (size_t k = 0; k < n; k++) {
         workers[k] = (worker){.job = job, .stride = n};
-        start(&workers[k], k);
+        start_worker(&workers[k], k);
     }
     for (size_t i = 0; i < job->n_inputs; i++)
         read_from(&workers[i % n], i);
     for (size_t k = 0; k < n; k++)
-        stop(&workers[k], NULL, 0);
+        stop_worker(&workers[k], NULL, 0);
 }

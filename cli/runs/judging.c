@@ -73,7 +73,7 @@ static void ignore_rule(void *user, size_t rule, const es_episode *episode)
 
 /* Allocates `size` bytes; fails if `size` is 0, which means that computing the
    size overflowed. */
-static es_status allocate(void **out, size_t size)
+static es_status make_space(void **out, size_t size)
 {
     return es_alloc(out, size ? size : SIZE_MAX, 1, "judging a run");
 }
@@ -87,7 +87,7 @@ static es_status make_judges(es_judging *j)
     es_status status;
     es_flag_rules_default(&flags);
     if (o->flag) {
-        if ((status = allocate(&j->judge_space, es_judge_size(&o->run))) < 0)
+        if ((status = make_space(&j->judge_space, es_judge_size(&o->run))) < 0)
             return status;
         j->judge =
             es_judge_init(j->judge_space, &o->run, file ? &file->flags : &flags,
@@ -96,9 +96,9 @@ static es_status make_judges(es_judging *j)
             es_judge_announce(j->judge, o->flag, o->user);
     }
     if (n_rules(j)) {
-        if ((status = allocate(&j->rules_space,
-                               es_rules_size(file->rules, file->n, &o->run))) <
-            0)
+        if ((status =
+                 make_space(&j->rules_space,
+                            es_rules_size(file->rules, file->n, &o->run))) < 0)
             return status;
         j->rules = es_rules_init(j->rules_space, file->rules, file->n, &o->run,
                                  o->growing ? ignore_rule : o->rule, o->user);
@@ -117,7 +117,7 @@ static feed *find_feed(const es_judging *j, const char *name, es_phase phase)
 }
 
 /* Returns the feed of a series and phase; adds the feed if none exists. */
-static feed *want(es_judging *j, const char *name, es_phase phase)
+static feed *provide_feed(es_judging *j, const char *name, es_phase phase)
 {
     feed *found = find_feed(j, name, phase);
     if (found)
@@ -145,11 +145,11 @@ static es_status make_feeds(es_judging *j)
     if (status < 0)
         return status;
     for (size_t i = 0; j->judge && i < N_NAMES; i++)
-        want(j, names[i], j->options.phase)->role =
+        provide_feed(j, names[i], j->options.phase)->role =
             es_judge_series_of(names[i]);
     for (size_t i = 0; i < n; i++) {
         const es_rule *rule = &j->options.rules->rules[i];
-        feed *from = want(j, rule->series, phase_of(rule));
+        feed *from = provide_feed(j, rule->series, phase_of(rule));
         from->compared = from->compared || rule->reference == ES_RULE_BASELINE;
     }
     return ES_OK;
@@ -206,7 +206,7 @@ static void advance_added(feed *from)
     }
 }
 
-static es_status advance(stream *from)
+static es_status advance_stream(stream *from)
 {
     es_status status = es_cursor_next(from->cursor, &from->step, &from->values);
     from->live = status == ES_OK;
@@ -226,7 +226,7 @@ static es_status open_stream(stream *out, es_reader *reader, size_t run,
         return status;
     out->n_values = series.n_values;
     status = es_cursor_open(&out->cursor, reader, &series, first, ES_STEP_LAST);
-    return status < 0 ? status : advance(out);
+    return status < 0 ? status : advance_stream(out);
 }
 
 static uint64_t hash_of(const stream *at)
@@ -257,7 +257,7 @@ static es_status open_compared(feed *from, es_reader *baseline)
 /* Returns an error for a rule that can never hold. */
 static es_status check_rule(es_judging *j, const es_rule *rule)
 {
-    const stream *own = &want(j, rule->series, phase_of(rule))->own;
+    const stream *own = &provide_feed(j, rule->series, phase_of(rule))->own;
     const size_t n = own->n_values;
     if (own->cursor && !es_rule_fits(rule, &j->options.run, n))
         return es_fail(ES_EUSAGE,
@@ -286,7 +286,7 @@ static es_status open_feeds(es_judging *j, es_reader *reader, size_t run,
            since it was judged before. */
         if (!own->live || own->step != from->done || hash_of(own) != from->hash)
             return ES_DONE;
-        if ((status = advance(&from->own)) < 0)
+        if ((status = advance_stream(&from->own)) < 0)
             return status;
     }
     for (size_t i = 0; i < n_rules(j); i++)
@@ -300,7 +300,7 @@ static es_status open_feeds(es_judging *j, es_reader *reader, size_t run,
 
 /* --- samples --------------------------------------------------------------*/
 
-static es_status push(es_judging *j, feed *from)
+static es_status push_sample(es_judging *j, feed *from)
 {
     const bool eval = from->phase == ES_PHASE_EVAL;
     stream *own = &from->own, *baseline = &from->baseline;
@@ -312,7 +312,7 @@ static es_status push(es_judging *j, feed *from)
     if (j->rules) { /* The rules need the baseline's sample of a step before the
                        run's sample. */
         while (baseline->live && baseline->step < own->step)
-            if ((status = advance(baseline)) < 0)
+            if ((status = advance_stream(baseline)) < 0)
                 return status;
         if (baseline->live && baseline->step == own->step)
             es_rules_push_baseline(j->rules, from->name, eval, own->step,
@@ -324,7 +324,7 @@ static es_status push(es_judging *j, feed *from)
     from->done = own->step;
     from->hash = j->options.growing ? hash_of(own) : 0;
     if (!own->added)
-        return advance(own);
+        return advance_stream(own);
     advance_added(from);
     return ES_OK;
 }
@@ -344,7 +344,7 @@ static es_status push_all(es_judging *j)
         for (size_t i = 0; i < j->n_feeds; i++) {
             if (!j->feeds[i].own.live || j->feeds[i].own.step != step)
                 continue;
-            es_status status = push(j, &j->feeds[i]);
+            es_status status = push_sample(j, &j->feeds[i]);
             if (status < 0)
                 return status;
         }

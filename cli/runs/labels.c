@@ -49,7 +49,7 @@ static int by_number(const void *a, const void *b)
 
 /* Replaces each of n numbers by its rank among the distinct numbers. Returns
    the number of distinct numbers. */
-static size_t rank(uint64_t *numbers, uint64_t *sorted, size_t n)
+static size_t rank_numbers(uint64_t *numbers, uint64_t *sorted, size_t n)
 {
     size_t n_distinct = 0;
     memcpy(sorted, numbers, n * sizeof *sorted);
@@ -73,7 +73,7 @@ static int by_value(const void *a, const void *b)
 
 /* Assigns a number to each run's value of setting k; equal values get equal
    numbers. */
-static void classify(maker *m, size_t k)
+static void classify_values(maker *m, size_t k)
 {
     uint32_t *classes = m->classes + k * m->n, class = 0;
     for (size_t i = 0; i < m->n; i++)
@@ -87,11 +87,11 @@ static void classify(maker *m, size_t k)
 
 /* Assigns a number to each run's combination of `base` (n) and setting k, in
    m->space. Returns the number of different combinations. */
-static size_t combine(const maker *m, const uint64_t *base, size_t k)
+static size_t combine_setting(const maker *m, const uint64_t *base, size_t k)
 {
     for (size_t i = 0; i < m->n; i++)
         m->space[i] = base[i] << 32 | m->classes[k * m->n + i];
-    return rank(m->space, m->sorted, m->n);
+    return rank_numbers(m->space, m->sorted, m->n);
 }
 
 /* Assigns a number to each run's combination of all chosen settings, in
@@ -103,7 +103,7 @@ static size_t join_chosen(maker *m)
     for (size_t k = 0; k < m->n_keys; k++) {
         if (!m->chosen[k])
             continue;
-        n_distinct = combine(m, m->joint, k);
+        n_distinct = combine_setting(m, m->joint, k);
         memcpy(m->joint, m->space, m->n * sizeof *m->joint);
     }
     return n_distinct;
@@ -112,7 +112,7 @@ static size_t join_chosen(maker *m)
 /* Chooses settings until no further setting separates more runs. If `seed` is
    true, considers only the seed; otherwise considers all settings except the
    seed. */
-static void take(maker *m, bool seed)
+static void separate_runs(maker *m, bool seed)
 {
     for (;;) {
         size_t most = join_chosen(m), best = m->n_keys;
@@ -120,7 +120,7 @@ static void take(maker *m, bool seed)
             const es_difference *key = &m->differences[k];
             if (m->chosen[k] || key->incidental || key->seed != seed)
                 continue;
-            size_t n = combine(m, m->joint, k);
+            size_t n = combine_setting(m, m->joint, k);
             if (n > most) {
                 most = n;
                 best = k;
@@ -153,14 +153,14 @@ static void choose_pairs(maker *m)
     }
 }
 
-static void choose(maker *m)
+static void choose_settings(maker *m)
 {
     for (size_t k = 0; k < m->n_keys; k++) {
-        classify(m, k);
+        classify_values(m, k);
         m->chosen[k] = is_arch(&m->differences[k]);
     }
-    take(m, false);
-    take(m, true);
+    separate_runs(m, false);
+    separate_runs(m, true);
     size_t n = join_chosen(m);
     for (size_t k = m->n_keys; k-- > 0;) {
         if (!m->chosen[k] || is_arch(&m->differences[k]))
@@ -403,8 +403,8 @@ static void find_named(bool *named, const bool *alike, const entry *entries,
     }
 }
 
-static es_status rewrite(char **label, const maker *m, size_t i, bool plain,
-                         bool named, level last)
+static es_status rewrite_label(char **label, const maker *m, size_t i,
+                               bool plain, bool named, level last)
 {
     free(*label);
     *label = NULL;
@@ -413,7 +413,8 @@ static es_status rewrite(char **label, const maker *m, size_t i, bool plain,
 
 /* Replaces a label by `prefix` followed by `text`, shortened to
    ES_LABEL_COLUMNS. */
-static es_status replace(char **label, const char *prefix, const char *text)
+static es_status replace_label(char **label, const char *prefix,
+                               const char *text)
 {
     size_t size = strlen(prefix) + strlen(text) + 1;
     char *made;
@@ -462,7 +463,7 @@ static es_status shorten_start(char **labels, char *const *whole,
         for (size_t i = from; i < to && status == ES_OK; i++) {
             const size_t run = entries[i].run;
             if (alike[run])
-                status = replace(&labels[run], "...", whole[run] + same);
+                status = replace_label(&labels[run], "...", whole[run] + same);
         }
     }
     return status;
@@ -476,7 +477,7 @@ static es_status add_places(char **labels, char *const *whole,
         char place[32];
         snprintf(place, sizeof place, "#%zu ", i + 1);
         if (alike[i])
-            status = replace(&labels[i], place, whole[i]);
+            status = replace_label(&labels[i], place, whole[i]);
     }
     return status;
 }
@@ -484,7 +485,8 @@ static es_status add_places(char **labels, char *const *whole,
 /* Shortens long labels in the middle. If labels become equal, they are replaced
    by the part of the full label from the first difference on. If labels are
    still equal, they get the number of the run as a prefix. */
-static es_status shorten(char **labels, bool *alike, entry *entries, size_t n)
+static es_status shorten_labels(char **labels, bool *alike, entry *entries,
+                                size_t n)
 {
     char **whole = NULL;
     es_status status = es_alloc(&whole, n, sizeof *whole, "labels");
@@ -518,19 +520,19 @@ static es_status write_all(es_run_labels *out, const maker *m, bool *alike,
         if (last == NAME)
             find_named(named, alike, entries, m);
         for (size_t i = 0; i < m->n; i++)
-            if (alike[i] && ((status = rewrite(&out->text[i], m, i, false,
-                                               named[i], last)) < 0 ||
-                             (status = rewrite(&out->plain[i], m, i, true,
-                                               named[i], last)) < 0))
+            if (alike[i] && ((status = rewrite_label(&out->text[i], m, i, false,
+                                                     named[i], last)) < 0 ||
+                             (status = rewrite_label(&out->plain[i], m, i, true,
+                                                     named[i], last)) < 0))
                 return status;
     }
-    if ((status = shorten(out->text, alike, entries, m->n)) < 0)
+    if ((status = shorten_labels(out->text, alike, entries, m->n)) < 0)
         return status;
-    return shorten(out->plain, alike, entries, m->n);
+    return shorten_labels(out->plain, alike, entries, m->n);
 }
 
 /* Allocates the arrays of `m`, whose differences must already be set. */
-static es_status prepare(maker *m)
+static es_status prepare_maker(maker *m)
 {
     const size_t n = m->n, n_keys = m->n_keys;
     es_status status;
@@ -548,7 +550,7 @@ static es_status prepare(maker *m)
     return es_alloc(&m->sorted, n, sizeof *m->sorted, "labels");
 }
 
-static void clear(maker *m)
+static void clear_maker(maker *m)
 {
     free(m->differences);
     free(m->values);
@@ -575,16 +577,16 @@ es_status es_run_labels_make(es_run_labels *out,
         (status = es_alloc(&out->plain, n, sizeof *out->plain, "labels")) < 0 ||
         (status = es_run_differences(&m.differences, &m.n_keys, &m.values, runs,
                                      n)) < 0 ||
-        (status = prepare(&m)) < 0 ||
+        (status = prepare_maker(&m)) < 0 ||
         (status = es_alloc(&alike, n, sizeof *alike, "labels")) < 0 ||
         (status = es_alloc(&named, n, sizeof *named, "labels")) < 0 ||
         (status = es_alloc(&entries, n, sizeof *entries, "labels")) < 0)
         goto done;
     drop_unused(&m);
-    choose(&m);
+    choose_settings(&m);
     status = write_all(out, &m, alike, named, entries);
 done:
-    clear(&m);
+    clear_maker(&m);
     free(alike);
     free(named);
     free(entries);

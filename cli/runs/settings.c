@@ -30,7 +30,8 @@ static const char *const incidental_keys[] = {
 
 #define COLUMNS_MOST 12 /* maximum number of settings in table columns */
 
-static es_status append(es_run_settings *to, const es_config_member *member)
+static es_status append_setting(es_run_settings *to,
+                                const es_config_member *member)
 {
     /* The array grows whenever the number of elements is a power of two, so its
        capacity need not be stored. */
@@ -61,7 +62,7 @@ static es_status append_field(es_run_summary *run, const es_field *field)
         member.text = text;
         snprintf(text, sizeof text, "%" PRId64, es_field_integer(field, run));
     }
-    return member.text ? append(&run->settings, &member) : ES_OK;
+    return member.text ? append_setting(&run->settings, &member) : ES_OK;
 }
 
 /* Appends a member of the configuration. A field of the run with the same key
@@ -70,7 +71,7 @@ static es_status append_member(void *user, const es_config_member *member)
 {
     es_run_settings *to = user;
     to->cut = to->cut || to->n >= ES_SETTINGS_MOST;
-    return to->cut ? ES_OK : append(to, member);
+    return to->cut ? ES_OK : append_setting(to, member);
 }
 
 static int by_key(const void *a, const void *b)
@@ -118,7 +119,8 @@ es_status es_run_settings_read(es_run_summary *run, es_reader *reader,
 
 /* --- differences ----------------------------------------------------------*/
 
-static const es_run_setting *find(const es_run_summary *run, const char *key)
+static const es_run_setting *find_setting(const es_run_summary *run,
+                                          const char *key)
 {
     return es_run_settings_find(&run->settings, key);
 }
@@ -133,7 +135,7 @@ static bool is_incidental(const char *key, const es_run_summary *const *runs,
     if (strcmp(key, DATA) != 0)
         return false;
     for (size_t i = 0; i < n_runs; i++)
-        if (!find(runs[i], CHECKSUM))
+        if (!find_setting(runs[i], CHECKSUM))
             return false;
     return true;
 }
@@ -185,11 +187,11 @@ static es_status list_keys(es_difference **out, size_t *n,
 static bool differs(es_difference *key, const es_run_summary *const *runs,
                     size_t n_runs)
 {
-    const es_run_setting *first = find(runs[0], key->key);
+    const es_run_setting *first = find_setting(runs[0], key->key);
     bool found = false;
     key->number = true;
     for (size_t i = 0; i < n_runs; i++) {
-        const es_run_setting *value = find(runs[i], key->key);
+        const es_run_setting *value = find_setting(runs[i], key->key);
         found = found || !es_run_settings_same(value, first);
         key->number =
             key->number && (!value || value->kind == ES_CONFIG_NUMBER);
@@ -227,7 +229,7 @@ es_status es_run_differences(es_difference **out, size_t *n_found,
     }
     for (size_t i = 0; i < n_runs; i++)
         for (size_t k = 0; k < n; k++)
-            (*values)[i * n + k] = find(runs[i], list[k].key);
+            (*values)[i * n + k] = find_setting(runs[i], list[k].key);
     *out = list;
     *n_found = n;
     return ES_OK;

@@ -242,7 +242,7 @@ static es_status read_identity(es_run_summary *summary, es_reader *reader,
     return status;
 }
 
-static es_status compute(es_run_summary *summary)
+static es_status compute_layers(es_run_summary *summary)
 {
     const size_t n_columns = summary->n_columns;
     es_status status = es_alloc(&summary->layers, summary->n_rows,
@@ -355,7 +355,8 @@ static es_status append_flag(collector *to, size_t kind,
     return ES_OK;
 }
 
-static void collect(collector *to, size_t kind, const es_episode *episode)
+static void collect_episode(collector *to, size_t kind,
+                            const es_episode *episode)
 {
     es_run_summary *summary = to->summary;
     const size_t n_of_kind = to->n_of_kind[kind];
@@ -390,12 +391,12 @@ static void collect(collector *to, size_t kind, const es_episode *episode)
 
 static void collect_flag(void *user, const es_episode *episode)
 {
-    collect(user, episode->kind, episode);
+    collect_episode(user, episode->kind, episode);
 }
 
 static void collect_rule(void *user, size_t rule, const es_episode *episode)
 {
-    collect(user, ES_N_FLAG_KINDS + rule, episode);
+    collect_episode(user, ES_N_FLAG_KINDS + rule, episode);
 }
 
 static int by_onset(const void *a, const void *b)
@@ -429,8 +430,8 @@ static es_status note_heard(es_run_summary *summary, const es_judging *judging,
 /* Passes all samples of the run to the flag judge and the rules. Sets `judged`
    and `flags`, which are sorted by onset, kind and rule. If `rules` is NULL,
    the default thresholds apply. The flags are valid even after a failure. */
-static es_status judge(es_run_summary *summary, es_reader *reader, size_t run,
-                       const es_rules_file *rules)
+static es_status judge_run(es_run_summary *summary, es_reader *reader,
+                           size_t run, const es_rules_file *rules)
 {
     const size_t n_kinds = ES_N_FLAG_KINDS + (rules ? rules->n : 0);
     collector found = {.summary = summary,
@@ -536,8 +537,8 @@ static es_status list_damaged(es_run_summary *summary, es_reader *reader,
     return ES_OK;
 }
 
-static es_status load(es_run_summary *summary, es_reader *reader, size_t run,
-                      const es_summary_options *options)
+static es_status load_run(es_run_summary *summary, es_reader *reader,
+                          size_t run, const es_summary_options *options)
 {
     /* An evaluation measures the model before the training step of the same
        number, so the evaluation after the last step measures the final
@@ -567,9 +568,9 @@ static es_status load(es_run_summary *summary, es_reader *reader, size_t run,
                             summary->phase, summary->step)) < 0 ||
         (status = read_loss(&summary->eval_loss, &summary->eval_ppl, reader,
                             run, ES_PHASE_EVAL, newest_eval)) < 0 ||
-        (status = compute(summary)) < 0 ||
+        (status = compute_layers(summary)) < 0 ||
         (!options->without_flags &&
-         (status = judge(summary, reader, run, options->rules)) < 0))
+         (status = judge_run(summary, reader, run, options->rules)) < 0))
         return status;
     return list_damaged(summary, reader, run);
 }
@@ -582,7 +583,7 @@ es_status es_summary_load(es_run_summary **out, es_reader *reader, size_t run,
         es_alloc(&summary, 1, sizeof *summary, "a run's summary");
     if (status < 0)
         return status;
-    if ((status = load(summary, reader, run, options)) < 0) {
+    if ((status = load_run(summary, reader, run, options)) < 0) {
         es_summary_free(summary);
         return status;
     }

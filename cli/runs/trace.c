@@ -90,7 +90,7 @@ static void add_span(span *to, const span *from)
 }
 
 /* Merges every JOIN consecutive slots into one. */
-static void join(es_trace *trace)
+static void join_slots(es_trace *trace)
 {
     const size_t n = trace->n_lines;
     for (size_t i = 0; i < trace->n; i++) {
@@ -117,7 +117,7 @@ void es_trace_push(es_trace *trace, int64_t step, const float *values)
 {
     if (trace->n == trace->capacity &&
         trace->slots[trace->n - 1].count == trace->width)
-        join(trace);
+        join_slots(trace);
     bool open = trace->n && trace->slots[trace->n - 1].count < trace->width;
     size_t at = open ? trace->n - 1 : trace->n++;
     slot *to = &trace->slots[at];

@@ -104,7 +104,7 @@ bool es_path_is_run(const char *name)
     return es_text_ends(name, ".db") || es_text_ends(name, ".esf");
 }
 
-static es_status visit(walk *w, const char *path)
+static es_status visit_path(walk *w, const char *path)
 {
     struct stat about;
     const char *slash = strrchr(path, '/');
@@ -127,7 +127,7 @@ es_status es_paths_walk_all(es_paths *out, es_paths *folders, size_t *n_failed,
     es_status status = open_folder(&w, folder);
     while (w.left.n && status == ES_OK) {
         char *path = w.left.paths[--w.left.n];
-        status = visit(&w, path);
+        status = visit_path(&w, path);
         free(path);
         if (status != ES_EIO)
             continue;
