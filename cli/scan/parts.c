@@ -193,7 +193,8 @@ static es_status print_script(FILE *stream, const es_scan_options *options)
    list or the script has changed, removes the existing parts. `busy` is NULL,
    or the error message if the folder must not change because a job is using
    it. */
-static es_status prepare(const es_scan_options *options, const char *busy)
+static es_status prepare_folder(const es_scan_options *options,
+                                const char *busy)
 {
     bool same_list = false, same_script = false;
     es_status status;
@@ -298,7 +299,7 @@ static es_status print_array(char **out, const es_scan_options *options)
                : es_fail(ES_ENOMEM, "out of memory for a job");
 }
 
-static es_status submit(int64_t *job, const es_scan_options *options)
+static es_status submit_job(int64_t *job, const es_scan_options *options)
 {
     char program[] = "sbatch", parsable[] = "--parsable",
          name[] = "--job-name=" JOB_NAME;
@@ -435,13 +436,13 @@ es_status es_parts_submit(const es_scan_options *options)
                  "%.*s: job %" PRId64
                  " is still running: wait until it ends, or scancel %" PRId64,
                  PATH_MAX, options->work, job, job);
-    if ((status = prepare(options, *busy ? busy : NULL)) < 0)
+    if ((status = prepare_folder(options, *busy ? busy : NULL)) < 0)
         return status;
     if (count_missing(options) == 0)
         return ES_OK;
     if (*busy)
         return es_fail(ES_ELOCKED, "%s", busy);
-    if ((status = submit(&job, options)) < 0 ||
+    if ((status = submit_job(&job, options)) < 0 ||
         (status = wait_for(options, job)) < 0)
         return status;
     return count_missing(options) ? report_missing(options, job) : ES_OK;

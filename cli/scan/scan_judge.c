@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool has(const es_scan_options *options, const char *name)
+static bool has_option(const es_scan_options *options, const char *name)
 {
     return es_options_has(&es_scan_command, options->given, name);
 }
@@ -150,7 +150,7 @@ static es_status check_users(const es_scan_options *to)
         return es_fail(
             ES_EUSAGE,
             "--spread and --group are mutually exclusive: both shade a range");
-    if (has(to, "spread") && has(to, "heads"))
+    if (has_option(to, "spread") && has_option(to, "heads"))
         return es_fail(ES_EUSAGE,
                        "--spread and --heads are mutually exclusive");
     return ES_OK;
@@ -254,7 +254,7 @@ static es_status check_slurm(const es_scan_options *to)
 {
     static const char *const only[] = {"tasks", "work"};
     for (size_t i = 0; i < 2; i++)
-        if (has(to, only[i]) && !to->slurm)
+        if (has_option(to, only[i]) && !to->slurm)
             return es_fail(ES_EUSAGE, "--%s needs --slurm", only[i]);
     if (to->slurm &&
         (to->tui || to->compare || to->trends || es_figures_any(&to->figures)))
@@ -294,11 +294,12 @@ es_status es_scan_judge(es_scan_options *to)
         return status;
     /* With --jsonl, the line of a run is printed before the later runs are
        read, so the largest value of all runs is not known yet. */
-    if (to->jsonl && !has(to, "max") && !es_figures_any(&to->figures))
+    if (to->jsonl && !has_option(to, "max") && !es_figures_any(&to->figures))
         to->summary.max.policy = ES_MAX_RUN;
     if ((status = place_output(to)) != ES_OK ||
         (status = es_figures_set_format(
-             &to->figures, has(to, "format") ? &to->format : NULL)) != ES_OK ||
+             &to->figures, has_option(to, "format") ? &to->format : NULL)) !=
+            ES_OK ||
         (status = check_users(to)) != ES_OK ||
         (status = check_places(to)) != ES_OK ||
         (status = es_summary_options_check(&to->summary)) != ES_OK)

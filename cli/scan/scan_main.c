@@ -196,7 +196,7 @@ static void begin_pass(const scan *s, const char *verb)
 
 /* --- reading --------------------------------------------------------------*/
 
-static es_status keep(scan *s, es_run_summary *run)
+static es_status keep_run(scan *s, es_run_summary *run)
 {
     es_status status =
         es_grow(&s->kept, s->n_kept + 1, sizeof *s->kept, "runs");
@@ -232,7 +232,7 @@ static es_status let_wait(scan *s, es_run_summary **run)
     if (s->waiting || s->n_kept >= KEPT_MOST ||
         (s->n_kept && n > KEPT_VALUES_MOST - s->n_kept_values))
         return wait_in_file(s, *run);
-    es_status status = keep(s, *run);
+    es_status status = keep_run(s, *run);
     if (status == ES_OK)
         *run = NULL;
     return status;
@@ -247,7 +247,7 @@ static es_status keep_for_all(scan *s, es_run_summary **run, es_reader *reader,
         (status = es_comparison_add(s->comparison, reader, index, *run,
                                     is_baseline(s))) < 0)
         return status;
-    if ((status = keep(s, *run)) == ES_OK)
+    if ((status = keep_run(s, *run)) == ES_OK)
         *run = NULL;
     return status;
 }

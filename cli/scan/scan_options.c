@@ -266,7 +266,7 @@ static int find_slurm_words(int argc, char **argv)
     return argc;
 }
 
-static int run(const es_command *command, int argc, char **argv)
+static int run_scan(const es_command *command, int argc, char **argv)
 {
     es_scan_options given;
     const int n = find_slurm_words(argc, argv);
@@ -285,7 +285,7 @@ static int run(const es_command *command, int argc, char **argv)
 #define MAIN(verb)                                                             \
     static int verb##_main(int argc, char **argv)                              \
     {                                                                          \
-        return run(&es_##verb##_command, argc, argv);                          \
+        return run_scan(&es_##verb##_command, argc, argv);                     \
     }
 MAIN(scan)
 MAIN(draw)

@@ -15,8 +15,8 @@
 
 #define CONFIG "config."
 
-static es_status unknown(const char *option, const char *name, size_t n,
-                         const char *what)
+static es_status fail_unknown(const char *option, const char *name, size_t n,
+                              const char *what)
 {
     char known[512];
     es_text list = es_text_begin(known, sizeof known);
@@ -45,7 +45,7 @@ static es_status find_criterion(es_criterion *out, const char *option,
                            option);
     }
     if (n == 0 || n >= sizeof out->key)
-        return unknown(option, name, n, "expected a name: ");
+        return fail_unknown(option, name, n, "expected a name: ");
     memcpy(out->key, name, n);
     return ES_OK;
 }
@@ -300,8 +300,8 @@ static void add_name(es_member_seen *seen, const char *name)
         snprintf(seen->names[seen->n++], sizeof *seen->names, "%s", name);
 }
 
-static void see(es_member_seen *seen, const es_criterion *by,
-                const es_run_summary *run)
+static void see_members(es_member_seen *seen, const es_criterion *by,
+                        const es_run_summary *run)
 {
     const es_run_setting *at = NULL;
     if (by->field)
@@ -318,9 +318,9 @@ void es_members_see(es_members_seen *seen, const es_where *where,
 {
     seen->n++;
     for (size_t i = 0; i < where->n; i++)
-        see(&seen->where[i], &where->conditions[i].by, run);
+        see_members(&seen->where[i], &where->conditions[i].by, run);
     if (order->given)
-        see(&seen->order, &order->by, run);
+        see_members(&seen->order, &order->by, run);
 }
 
 static es_status check_member(const es_member_seen *seen, const char *option,
@@ -332,12 +332,13 @@ static es_status check_member(const es_member_seen *seen, const char *option,
                        option, by->key, seen->names[0], seen->names[1]);
     if (seen->exact || seen->n || by->field)
         return ES_OK;
-    return by->prefixed ? es_fail(ES_ENOTFOUND,
-                                  "%s config.%.40s: no run has this member",
-                                  option, by->key)
-                        : unknown(option, by->key, strlen(by->key),
-                                  "neither a field nor a member of any run's "
-                                  "configuration: ");
+    return by->prefixed
+               ? es_fail(ES_ENOTFOUND,
+                         "%s config.%.40s: no run has this member", option,
+                         by->key)
+               : fail_unknown(option, by->key, strlen(by->key),
+                              "neither a field nor a member of any run's "
+                              "configuration: ");
 }
 
 es_status es_members_check(const es_members_seen *seen, const es_where *where,
