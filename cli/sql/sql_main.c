@@ -283,7 +283,7 @@ static es_status find_files(arguments *given)
                     : ES_OK;
 }
 
-static es_status check(arguments *given)
+static es_status check_arguments(arguments *given)
 {
     es_status status;
     if (given->csv && given->json)
@@ -334,7 +334,7 @@ static int sql_main(int argc, char **argv)
     es_status status =
         es_command_parse(&given, NULL, &es_sql_command, argc, argv);
     if (status == ES_OK)
-        status = check(&given);
+        status = check_arguments(&given);
     if (status == ES_OK)
         status = given.views ? print_result(&given, NULL) : run_query(&given);
     es_inputs_free(given.words, &given.found);
