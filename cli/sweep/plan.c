@@ -41,7 +41,7 @@ static const char *value_of(const choice *chosen, size_t i)
 /* Advances to the next combination; returns false after the last combination.
  * All keys of a random search advance together, because a draw has a value for
  * each of them. */
-static bool next(choice *chosen)
+static bool next_combination(choice *chosen)
 {
     bool any = false;
     for (size_t i = chosen->n_axes; i-- > 0;) {
@@ -266,7 +266,7 @@ es_status es_sweep_plan_make(es_sweep_plan *out, const es_sweep_spec *spec)
             (status = spec->command ? fill_command(run, &chosen)
                                     : make_command(run, &chosen)) < 0)
             return status;
-    } while (next(&chosen));
+    } while (next_combination(&chosen));
     return check_names(out, spec->path);
 }
 

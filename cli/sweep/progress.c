@@ -18,7 +18,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-static void measure(es_sweep_progress *progress)
+static void measure_terminal(es_sweep_progress *progress)
 {
     struct winsize size = {.ws_col = 0};
     bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0;
@@ -29,7 +29,7 @@ static void measure(es_sweep_progress *progress)
 void es_sweep_progress_begin(es_sweep_progress *progress)
 {
     *progress = (es_sweep_progress){.live = es_progress_suits(stderr)};
-    measure(progress);
+    measure_terminal(progress);
 }
 
 void es_sweep_progress_wipe(es_sweep_progress *progress)
@@ -131,7 +131,7 @@ void es_sweep_progress_draw(es_sweep_progress *progress,
     if (!progress->live)
         return;
     es_sweep_progress_wipe(progress);
-    measure(progress);
+    measure_terminal(progress);
     size_t height = progress->height > 5 ? (size_t)progress->height - 4 : 1;
     size_t name_width = 5, most = (size_t)progress->width / 3;
     for (size_t i = 0; i < n; i++)

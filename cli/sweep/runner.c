@@ -106,7 +106,7 @@ static void end_if_deaf(runner *r, worker *w)
 
 /* --- start ---------------------------------------------------------------- */
 
-static es_status start(runner *r, worker *w, es_sweep_view *view)
+static es_status start_training(runner *r, worker *w, es_sweep_view *view)
 {
     const char *folder = r->given->folder, *name = w->run->name;
     bool goes_on;
@@ -130,8 +130,8 @@ static es_status start(runner *r, worker *w, es_sweep_view *view)
 
 /* Starts the training of a run, unless a Slurm task is training the run or has
  * finished the run in the meantime. */
-static es_status begin(runner *r, worker *w, es_sweep_view *view,
-                       const es_sweep_run *run)
+static es_status begin_run(runner *r, worker *w, es_sweep_view *view,
+                           const es_sweep_run *run)
 {
     const char *folder = r->given->folder;
     *w = (worker){.run = run};
@@ -147,7 +147,7 @@ static es_status begin(runner *r, worker *w, es_sweep_view *view,
     if (es_sweep_is_done(view->stage))
         r->n_done++;
     else if (status == ES_OK)
-        status = start(r, w, view);
+        status = start_training(r, w, view);
     if (!w->child.pid) {
         view->name = NULL;
         close(w->lock);
@@ -162,8 +162,8 @@ static es_status fill_workers(runner *r)
         while (!r->workers[i].child.pid && r->next < r->plan->n) {
             size_t next = r->next++;
             if (!r->done[next] &&
-                (status = begin(r, &r->workers[i], &r->views[i],
-                                &r->plan->runs[next])) != ES_OK)
+                (status = begin_run(r, &r->workers[i], &r->views[i],
+                                    &r->plan->runs[next])) != ES_OK)
                 return status;
         }
     return ES_OK;
@@ -198,8 +198,8 @@ static void keep_end(const char *folder, const char *name, const char *why)
  * failure, because it means that the run is complete but its loss ended in NaN.
  * If `stopped` is true, the sweep itself ended the process, which is not a
  * failure either. */
-static void end(runner *r, worker *w, es_sweep_view *view,
-                const es_process_end *how, bool stopped)
+static void end_run(runner *r, worker *w, es_sweep_view *view,
+                    const es_process_end *how, bool stopped)
 {
     const char *folder = r->given->folder, *name = w->run->name;
     char why[256] = "";
@@ -233,13 +233,13 @@ static void end(runner *r, worker *w, es_sweep_view *view,
     close(w->lock);
 }
 
-static void reap(runner *r, bool stopped)
+static void reap_workers(runner *r, bool stopped)
 {
     es_process_end how;
     for (size_t i = 0; i < r->n_workers; i++)
         if (r->workers[i].child.pid &&
             es_process_wait(&how, &r->workers[i].child, 0))
-            end(r, &r->workers[i], &r->views[i], &how, stopped);
+            end_run(r, &r->workers[i], &r->views[i], &how, stopped);
 }
 
 static void signal_all(runner *r, int number)
@@ -283,7 +283,7 @@ static void print_headline(char *out, size_t size, const runner *r)
              did > 0 ? " left" : "");
 }
 
-static es_status work(runner *r, const sigset_t *set)
+static es_status run_workers(runner *r, const sigset_t *set)
 {
     es_status status = ES_OK;
     char headline[128];
@@ -295,7 +295,7 @@ static es_status work(runner *r, const sigset_t *set)
         print_headline(headline, sizeof headline, r);
         es_sweep_progress_draw(&r->progress, r->views, r->n_workers, headline);
         r->result->signal = wait_for_signal(set);
-        reap(r, r->result->signal != 0);
+        reap_workers(r, r->result->signal != 0);
         for (size_t i = 0; i < r->n_workers; i++) {
             if (r->workers[i].child.pid)
                 update_view(r, &r->workers[i], &r->views[i]);
@@ -309,7 +309,7 @@ static es_status work(runner *r, const sigset_t *set)
     while (r->n_working) {
         if (wait_for_signal(set))
             signal_all(r, SIGKILL);
-        reap(r, true);
+        reap_workers(r, true);
     }
     es_sweep_progress_wipe(&r->progress);
     return status;
@@ -317,7 +317,7 @@ static es_status work(runner *r, const sigset_t *set)
 
 /* Reads the state of a run. If the run is still being written although the
  * sweep that started it was killed, waits up to ten seconds for the end of the
- * training. If another process has locked the run, returns at once; begin()
+ * training. If another process has locked the run, returns at once; begin_run()
  * checks the lock later. */
 static es_status read_one(es_sweep_view *view, const char *folder,
                           const char *name)
@@ -392,7 +392,7 @@ es_status es_sweep_run_all(es_sweep_result *out, const es_sweep_request *given,
         if (sigaction(fatal[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
             sigaddset(&set, fatal[i]);
     sigprocmask(SIG_BLOCK, &set, &before);
-    status = work(&r, &set);
+    status = run_workers(&r, &set);
     sigprocmask(SIG_SETMASK, &before, NULL);
 done:
     free(r.workers);

@@ -159,8 +159,9 @@ static es_status submit_array(const es_sweep_request *given,
 
 /* --- selection ------------------------------------------------------------ */
 
-static es_status choose(choice *selected, const es_sweep_request *given,
-                        const es_sweep_plan *plan, const es_sweep_jobs *jobs)
+static es_status choose_runs(choice *selected, const es_sweep_request *given,
+                             const es_sweep_plan *plan,
+                             const es_sweep_jobs *jobs)
 {
     size_t done = 0, running = 0, queued = 0;
     for (size_t i = 0; i < plan->n; i++) {
@@ -206,7 +207,7 @@ es_status es_sweep_submit(const es_sweep_request *given,
     }
     if ((status = es_sweep_jobs_read(&jobs, given->folder)) < 0 ||
         (status = es_sweep_jobs_query(&jobs)) < 0 ||
-        (status = choose(&selected, given, plan, &jobs)) < 0)
+        (status = choose_runs(&selected, given, plan, &jobs)) < 0)
         goto done;
     /* Remove the files that describe how earlier attempts of the runs ended. */
     for (size_t i = 0; i < selected.n && status == ES_OK; i++)

@@ -65,7 +65,7 @@ static es_status print_lines(FILE *stream, table *t)
     return es_sheet_print(sheet, stream, &options);
 }
 
-static es_status fill(table *t, const es_rules_file *rules)
+static es_status fill_table(table *t, const es_rules_file *rules)
 {
     const size_t n = t->names.n;
     es_status status = es_alloc(&t->lines, n, sizeof *t->lines, "a table");
@@ -169,7 +169,7 @@ es_status es_sweep_print_status(FILE *stream, size_t *n_failed,
         (status = es_sweep_jobs_read(&all.jobs, given->folder)) < 0)
         goto done;
     all.queried = es_sweep_jobs_query(&all.jobs) == ES_OK;
-    if ((status = fill(&all, given->rules)) < 0)
+    if ((status = fill_table(&all, given->rules)) < 0)
         goto done;
     if ((status = print_lines(stream, &all)) < 0)
         goto done;

@@ -148,7 +148,7 @@ static es_status name_folder(es_sweep_request *given)
     return ES_OK;
 }
 
-static es_status check(es_sweep_request *given)
+static es_status check_request(es_sweep_request *given)
 {
     if (!given->input)
         return es_fail(ES_EUSAGE, "no spec: see entropy-scan sweep --help");
@@ -252,7 +252,7 @@ static int train_one(const es_sweep_request *given)
     return code;
 }
 
-static int train(const es_sweep_request *given, const es_sweep_plan *plan)
+static int train_runs(const es_sweep_request *given, const es_sweep_plan *plan)
 {
     int lock = -1;
     char *program = NULL;
@@ -310,7 +310,7 @@ static int sweep_all(const es_sweep_request *given)
         code = es_command_exit(status);
     } else {
         code = given->dry_run ? es_command_exit(print_plan(&plan))
-                              : train(given, &plan);
+                              : train_runs(given, &plan);
     }
     if (lock >= 0)
         close(lock);
@@ -327,7 +327,7 @@ static int sweep_main(int argc, char **argv)
     es_status status =
         es_command_parse(&given, NULL, &es_sweep_command, argc, argv);
     if (status == ES_OK)
-        status = check(&given);
+        status = check_request(&given);
     if (status == ES_OK && given.status)
         status = es_sweep_print_status(stdout, &n_failed, &given);
     if (status != ES_OK || given.status)

@@ -64,7 +64,7 @@ typedef struct script {
     bool skips; /* true if the previous byte was a backslash */
 } script;
 
-static void follow(script *s, char byte)
+static void track_quotes(script *s, char byte)
 {
     if (s->skips || (byte == '\\' && s->quote != '\''))
         s->skips = !s->skips;
@@ -77,7 +77,7 @@ static void put_byte(FILE *out, script *s, char byte, bool later)
     if (later && (byte == '{' || byte == '}'))
         putc(byte, out);
     putc(byte, out);
-    follow(s, byte);
+    track_quotes(s, byte);
 }
 
 static void put_text(FILE *out, script *s, const char *text, bool later)

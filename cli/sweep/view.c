@@ -79,8 +79,8 @@ static es_status find_stage(es_sweep_stage *out, es_reader *reader,
 
 /* Sets the bands, loss and flags in *out. They stay empty for a run without
  * samples. */
-static es_status judge(es_sweep_view *out, es_reader *reader,
-                       const es_rules_file *rules)
+static es_status judge_run(es_sweep_view *out, es_reader *reader,
+                           const es_rules_file *rules)
 {
     es_run_summary *summary = NULL;
     es_summary_options options;
@@ -125,7 +125,7 @@ static es_status read_file(es_sweep_view *out, const char *path,
         (status = es_reader_planned_steps(reader, 0, &out->planned)) < 0)
         goto done;
     out->step = info.last_step;
-    status = judge(out, reader, rules);
+    status = judge_run(out, reader, rules);
 done:
     es_damage_close(reader);
     return status;
