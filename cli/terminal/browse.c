@@ -526,7 +526,7 @@ static void put_footer(const sheet *s, int y, size_t first, size_t end)
     es_screen_write(s->screen, x, y, width - x, b->keys, ES_FAINT);
 }
 
-static es_status prepare(sheet *s, const es_browse *browse)
+static es_status prepare_sheet(sheet *s, const es_browse *browse)
 {
     es_status status;
     *s = (sheet){.browse = browse};
@@ -546,7 +546,7 @@ static es_status prepare(sheet *s, const es_browse *browse)
 
 /* Scrolls the list so that the selected run is among the `rows` visible
  * lines. */
-static void scroll(es_browse *browse, const size_t *order, size_t rows)
+static void scroll_list(es_browse *browse, const size_t *order, size_t rows)
 {
     const size_t at = find_chosen(order, browse), n = browse->n_runs;
     if (at < browse->top)
@@ -577,11 +577,11 @@ es_status es_browse_draw(es_screen **out, es_browse *browse)
     es_status status;
     if (browse->mode && rows > (size_t)(space > 1 ? space : 1))
         rows = (size_t)(space > 1 ? space : 1);
-    if ((status = prepare(&s, browse)) < 0 ||
+    if ((status = prepare_sheet(&s, browse)) < 0 ||
         (status = es_browse_sort(&order, browse)) < 0)
         goto done;
     if (browse->mode)
-        scroll(browse, order, rows);
+        scroll_list(browse, order, rows);
     const size_t first = browse->mode ? browse->top : 0;
     int height = HEADER + (int)rows + footer;
     if (browse->mode && height > browse->terminal.height)

@@ -124,7 +124,7 @@ typedef struct row {
     int x, y, columns;
 } row;
 
-static void put(row *to, const char *text, es_style style)
+static void put_text(row *to, const char *text, es_style style)
 {
     int used =
         es_screen_write(to->screen, to->x, to->y, to->columns, text, style);
@@ -136,7 +136,7 @@ static void put(row *to, const char *text, es_style style)
 static void put_whole(row *to, const char *text, es_style style)
 {
     if ((int)es_display_width(text) <= to->columns)
-        put(to, text, style);
+        put_text(to, text, style);
 }
 
 static es_status put_name(row *to, const char *name, es_style style)
@@ -146,7 +146,7 @@ static es_status put_name(row *to, const char *name, es_style style)
         return ES_ENOMEM;
     if (to->columns >= 5)
         es_display_shorten(safe, (size_t)to->columns);
-    put(to, safe, style);
+    put_text(to, safe, style);
     free(safe);
     return ES_OK;
 }
@@ -168,12 +168,12 @@ static es_status draw_title(row at, const es_run_summary *run,
     const int taken = (int)strlen(step) + 2;
     if (taken + 8 <= at.columns) {
         row right = {at.screen, at.x + at.columns - taken + 2, at.y, taken - 2};
-        put(&right, step, ES_PLAIN);
+        put_text(&right, step, ES_PLAIN);
         at.columns -= taken;
     }
     const char *slash = strrchr(run->path, '/');
     es_status status = put_name(&at, title, ES_BOLD);
-    put(&at, "  ", ES_PLAIN);
+    put_text(&at, "  ", ES_PLAIN);
     if (status == ES_OK && at.columns >= 8)
         status = put_name(&at, slash ? slash + 1 : run->path, ES_FAINT);
     return status;
@@ -189,9 +189,9 @@ static void put_number(row *to, const char *name, float value)
     bool fits = (int)(strlen(name) + 1 + strlen(text)) <= to->columns + 2;
     if (es_is_missing(value) || !fits)
         return;
-    put(to, name, ES_FAINT);
-    put(to, " ", ES_PLAIN);
-    put(to, text, style);
+    put_text(to, name, ES_FAINT);
+    put_text(to, " ", ES_PLAIN);
+    put_text(to, text, style);
 }
 
 /* Draws the row with the metrics of the run. The row contains the counts of NaN
@@ -228,10 +228,10 @@ static void draw_flags(row at, const es_run_summary *judged)
                  : es_summary_is_ok(judged)  ? ES_INK_GREEN
                                              : ES_INK_YELLOW;
     es_summary_print_flags(text, sizeof text, judged);
-    put(&at, "flags ", ES_FAINT);
+    put_text(&at, "flags ", ES_FAINT);
     if (at.columns >= 5)
         es_display_shorten(text, (size_t)at.columns);
-    put(&at, text, (es_style){.ink = ink, .bold = stands});
+    put_text(&at, text, (es_style){.ink = ink, .bold = stands});
 }
 
 /* --- below the heatmap ----------------------------------------------------*/
@@ -246,14 +246,14 @@ static void draw_scale(row at, const es_panel_frame *frame, const char *unit)
              es_number_print(number, frame->scale.high, 4), unit);
     if ((int)(strlen(low) + strlen(high)) > at.columns)
         return;
-    put(&at, low, ES_PLAIN);
+    put_text(&at, low, ES_PLAIN);
     int n = at.columns - (int)strlen(high);
     for (int i = 0; i < n; i++) {
         double share = n > 1 ? (double)i / (n - 1) : 1;
         es_mark_shade(at.screen, at.x++, at.y, frame->scale.map, share);
     }
     at.columns -= n > 0 ? n : 0;
-    put(&at, high, ES_PLAIN);
+    put_text(&at, high, ES_PLAIN);
 }
 
 static const char *const band_shades[] = {":", "=", "#", "@", "x"};
@@ -273,14 +273,15 @@ static void draw_band_numbers(row at, const es_bands *bands,
 {
     bool plain = at.screen->depth == ES_DEPTH_ASCII;
     if (at.columns >= 26)
-        put(&at, "bands ", ES_FAINT);
+        put_text(&at, "bands ", ES_FAINT);
     for (int band = 0; band < ES_N_BANDS; band++) {
         char share[8];
         es_share_print(share, bands->counts[band], bands->n_heads);
         if ((int)strlen(share) < at.columns) {
-            put(&at, plain ? band_shades[band] : "█", band_style(frame, band));
-            put(&at, share, ES_PLAIN);
-            put(&at, " ", ES_PLAIN);
+            put_text(&at, plain ? band_shades[band] : "█",
+                     band_style(frame, band));
+            put_text(&at, share, ES_PLAIN);
+            put_text(&at, " ", ES_PLAIN);
         }
     }
 }
@@ -305,7 +306,8 @@ static void draw_band_bar(row at, const es_bands *bands,
         int end = (int)((double)heads / (double)bands->n_heads * n + 0.5);
         end = end > n - after ? n - after : end;
         for (end = end < least ? least : end; x < end; x++)
-            put(&at, plain ? band_shades[band] : "█", band_style(frame, band));
+            put_text(&at, plain ? band_shades[band] : "█",
+                     band_style(frame, band));
     }
 }
 
@@ -331,7 +333,7 @@ static void draw_below(row at, const es_run_summary *shown,
     at.x = x;
     at.columns = frame->width;
     if (plan->shares)
-        put(&at, text, ES_FAINT);
+        put_text(&at, text, ES_FAINT);
 }
 
 /* --- lines over the steps -------------------------------------------------*/
@@ -376,7 +378,7 @@ static es_status get_memory(sheet *s)
     return es_alloc(&s->line, s->n, sizeof *s->line, "lines");
 }
 
-static void include(sheet *s, const es_trace *trace)
+static void include_steps(sheet *s, const es_trace *trace)
 {
     size_t n = points_of(trace);
     if (n == 0)
@@ -406,7 +408,7 @@ static void draw_axis(sheet *s, int y)
     es_screen_write(s->screen, x + (int)at, y, 1, plain ? "^" : "▲", ES_BOLD);
 }
 
-static void add(sheet *s, const es_trace *trace, size_t line)
+static void add_trace(sheet *s, const es_trace *trace, size_t line)
 {
     if (points_of(trace) == 0)
         return;
@@ -436,7 +438,7 @@ static void draw_layers(sheet *s)
         end = end < n_layers ? end : n_layers;
         es_spark_clear(s->columns, s->n);
         for (int layer = first; layer < end; layer++)
-            add(s, s->run->layers.trace, (size_t)layer);
+            add_trace(s, s->run->layers.trace, (size_t)layer);
         es_spark_draw(s->screen, s->x + plan->line_x, y, s->columns, s->n,
                       &scale);
         if (!plan->stacked)
@@ -481,7 +483,7 @@ static void draw_line(sheet *s, int line, int y)
     es_spark_scale scale = {.side = ES_SPARK_PEAKS};
     int x = s->x, columns = s->plan->line_x - 1;
     es_spark_clear(s->columns, s->n);
-    add(s, s->run->lines[line].trace, 0);
+    add_trace(s, s->run->lines[line].trace, 0);
     es_spark_range(&scale.low, &scale.high, s->columns, s->n);
     es_spark_draw(s->screen, x + s->plan->line_x, y, s->columns, s->n, &scale);
     int used = es_screen_say(s->screen, x, y, columns, ES_FAINT, "%s ",
@@ -505,9 +507,9 @@ static es_status draw_lines(sheet *s)
     if (status == ES_OK) {
         int y = s->y + s->plan->below_y;
         s->from = s->to = s->shown->step;
-        include(s, run->layers.trace);
+        include_steps(s, run->layers.trace);
         for (int i = 0; i < ES_WATCHED_LINES; i++)
-            include(s, run->lines[i].trace);
+            include_steps(s, run->lines[i].trace);
         name_layers(s);
         draw_layers(s);
         for (int i = 0; i < ES_WATCHED_LINES; i++)

@@ -172,7 +172,7 @@ static const binding bindings[] = {
     {'~', 6, STEP, MANY},
 };
 
-static const binding *find(char form, int code)
+static const binding *find_binding(char form, int code)
 {
     for (size_t i = 0; i < sizeof bindings / sizeof *bindings; i++)
         if (bindings[i].form == form && bindings[i].code == code)
@@ -190,10 +190,11 @@ static const binding *take_byte(keys *k, unsigned char byte)
         *k = (keys){.state = IN_SEQUENCE};
     } else if (k->state != IN_SEQUENCE) {
         k->state = PLAIN;
-        return find(0, byte);
+        return find_binding(0, byte);
     } else if (byte >= 0x40 && byte <= 0x7e) {
         k->state = PLAIN;
-        return byte == '~' ? find('~', k->number) : find('[', byte);
+        return byte == '~' ? find_binding('~', k->number)
+                           : find_binding('[', byte);
     } else {
         k->is_closed = k->is_closed || byte < '0' || byte > '9';
         if (!k->is_closed && k->number < 100)
@@ -265,7 +266,7 @@ static es_status press_list(bool *done, view *v, const binding *key)
 }
 
 /* Handles a key. */
-static es_status press(view *v, const binding *key)
+static es_status press_key(view *v, const binding *key)
 {
     es_live *live = &v->live;
     const size_t n = live->n_shown > 0 ? live->n_shown : 1;
@@ -401,7 +402,7 @@ static es_status draw_lines(es_screen **out, view *v, const es_tui *tui)
     return es_browse_draw(out, lines);
 }
 
-static es_status draw(view *v)
+static es_status draw_view(view *v)
 {
     es_live *live = &v->live;
     char mode[512];
@@ -451,7 +452,7 @@ static es_status take_keys(view *v, bool *redraw, int64_t until)
     for (int i = 0; i < n && status == ES_OK; i++) {
         const binding *key = take_byte(&v->keys, bytes[i]);
         *redraw = *redraw || key;
-        status = key ? press(v, key) : ES_OK;
+        status = key ? press_key(v, key) : ES_OK;
     }
     return status;
 }
@@ -465,7 +466,7 @@ static bool is_over(const view *v)
                        es_live_has_ended(&v->live));
 }
 
-static es_status follow(view *v)
+static es_status follow_runs(view *v)
 {
     int64_t next = es_now_ms() + INTERVAL;
     bool redraw = true, changed;
@@ -477,7 +478,7 @@ static es_status follow(view *v)
                 return status;
             redraw = true;
         }
-        if (redraw && (status = draw(v)) < 0)
+        if (redraw && (status = draw_view(v)) < 0)
             return status;
         redraw = false;
         if ((status = take_keys(v, &redraw, next)) < 0)
@@ -525,7 +526,7 @@ static es_status show_live(es_show_result *out, const es_show_options *options)
     if (status == ES_OK && v.live.n_files > 0) {
         if (!is_over(&v)) {
             es_tty_take();
-            status = follow(&v);
+            status = follow_runs(&v);
             es_tty_give_back();
         }
         judge_runs(out, &v.live.runs);

@@ -23,7 +23,7 @@ size_t es_spark_column_of(int64_t step, int64_t from, int64_t to, size_t n)
 
 /* --- filling --------------------------------------------------------------*/
 
-static void join(es_spark_column *to, const es_spark_column *from)
+static void join_columns(es_spark_column *to, const es_spark_column *from)
 {
     to->seen = to->seen || from->seen;
     to->broken = to->broken || from->broken;
@@ -36,7 +36,7 @@ static void join(es_spark_column *to, const es_spark_column *from)
 static void add_value(es_spark_column *to, float value)
 {
     const bool broken = !isfinite(value) && !es_is_missing(value);
-    join(to, &(es_spark_column){true, broken, value, value});
+    join_columns(to, &(es_spark_column){true, broken, value, value});
 }
 
 void es_spark_add(es_spark_column *columns, es_spark_column *line, size_t n,
@@ -55,7 +55,7 @@ void es_spark_add(es_spark_column *columns, es_spark_column *line, size_t n,
     for (size_t rest = last + 1; rest < n && steps[n_values - 1] == to; rest++)
         add_value(&line[rest], values[n_values - 1]);
     for (size_t i = 0; i < n; i++)
-        join(&columns[i], &line[i]);
+        join_columns(&columns[i], &line[i]);
 }
 
 void es_spark_range(double *low, double *high, const es_spark_column *columns,

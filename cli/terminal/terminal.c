@@ -75,13 +75,13 @@ static volatile sig_atomic_t taken, changed;
 /* All functions between this comment and es_tty_take may run in signal
  * handlers. */
 
-static void send(const char *text)
+static void send_text(const char *text)
 {
     ssize_t n = write(STDOUT_FILENO, text, strlen(text));
     (void)n; /* a signal handler cannot report a failure */
 }
 
-static void enter(void)
+static void enter_screen(void)
 {
     struct termios raw = before;
     raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
@@ -91,33 +91,33 @@ static void enter(void)
     raw.c_cc[VTIME] = 0;
     if (has_keys)
         tcsetattr(STDIN_FILENO, TCSANOW, &raw);
-    send("\033[?1049h\033[?25l\033[0m\033[2J");
+    send_text("\033[?1049h\033[?25l\033[0m\033[2J");
     changed = 1;
 }
 
-static void leave(void)
+static void leave_screen(void)
 {
-    send("\033[0m\033[?25h\033[?1049l");
+    send_text("\033[0m\033[?25h\033[?1049l");
     if (has_keys)
         tcsetattr(STDIN_FILENO, TCSANOW, &before);
 }
 
-static void die(int number)
+static void die_of_signal(int number)
 {
     if (taken)
-        leave();
+        leave_screen();
     taken = 0;
     /* The handler was reset (SA_RESETHAND), so the signal ends the process
      * after this function returns. */
     raise(number);
 }
 
-static void stop(int number)
+static void stop_process(int number)
 {
     int error = errno;
     struct sigaction ours, standard = {.sa_handler = SIG_DFL};
     sigset_t this;
-    leave();
+    leave_screen();
     sigaction(number, &standard, &ours);
     sigemptyset(&this);
     sigaddset(&this, number);
@@ -132,7 +132,7 @@ static void go_on(int number)
     int error = errno;
     (void)number;
     if (taken)
-        enter();
+        enter_screen();
     errno = error;
 }
 
@@ -148,11 +148,11 @@ static struct {
     int flags;
     struct sigaction old;
 } caught[] = {
-    {.number = SIGHUP, .handler = die, .flags = (int)SA_RESETHAND},
-    {.number = SIGINT, .handler = die, .flags = (int)SA_RESETHAND},
-    {.number = SIGQUIT, .handler = die, .flags = (int)SA_RESETHAND},
-    {.number = SIGTERM, .handler = die, .flags = (int)SA_RESETHAND},
-    {.number = SIGTSTP, .handler = stop, .flags = SA_RESTART},
+    {.number = SIGHUP, .handler = die_of_signal, .flags = (int)SA_RESETHAND},
+    {.number = SIGINT, .handler = die_of_signal, .flags = (int)SA_RESETHAND},
+    {.number = SIGQUIT, .handler = die_of_signal, .flags = (int)SA_RESETHAND},
+    {.number = SIGTERM, .handler = die_of_signal, .flags = (int)SA_RESETHAND},
+    {.number = SIGTSTP, .handler = stop_process, .flags = SA_RESTART},
     {.number = SIGCONT, .handler = go_on, .flags = SA_RESTART},
     {.number = SIGWINCH, .handler = note_change, .flags = SA_RESTART},
 };
@@ -172,14 +172,14 @@ void es_tty_take(void)
             sigaction(caught[i].number, &action, NULL);
     }
     taken = 1;
-    enter();
+    enter_screen();
 }
 
 void es_tty_give_back(void)
 {
     if (!taken)
         return;
-    leave();
+    leave_screen();
     taken = 0;
     for (int i = 0; i < N_CAUGHT; i++)
         sigaction(caught[i].number, &caught[i].old, NULL);

@@ -99,7 +99,7 @@ static void choose_height(places *p, const es_tui *tui)
     p->frame.high_enough = p->frame.highest;
 }
 
-static places place(const es_tui *tui)
+static places place_runs(const es_tui *tui)
 {
     places p = {.frame.depth = tui->terminal.depth,
                 .first = tui->first,
@@ -186,7 +186,7 @@ static void draw_footer(es_screen *screen, const es_tui *tui, const places *p,
 
 es_status es_tui_draw(es_screen **out, size_t *n_shown, const es_tui *tui)
 {
-    const places p = place(tui);
+    const places p = place_runs(tui);
     es_screen *screen = NULL;
     const es_run_summary **all;
     es_run_labels labels = {.n = 0};

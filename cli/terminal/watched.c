@@ -190,8 +190,9 @@ static es_status keep_problem(es_watched *run, es_status status)
 
 /* Loads the summary of a run together with the run's settings, from which
  * labels are made. */
-static es_status load(es_run_summary **out, const es_watched *run,
-                      es_reader *reader, const es_summary_options *options)
+static es_status load_summary(es_run_summary **out, const es_watched *run,
+                              es_reader *reader,
+                              const es_summary_options *options)
 {
     es_run_summary *summary = NULL;
     es_status status = es_summary_load(&summary, reader, run->index, options);
@@ -209,7 +210,7 @@ es_status es_watched_read(es_watched *run, es_reader *reader,
     es_run_summary *judged = NULL;
     es_status status;
     if ((status = read_name(run, reader)) < 0 ||
-        (status = load(&judged, run, reader, options)) < 0)
+        (status = load_summary(&judged, run, reader, options)) < 0)
         return keep_problem(run, status);
     es_summary_free(run->judged);
     run->judged = judged;
@@ -249,7 +250,7 @@ es_status es_watched_move(es_watched *run, es_reader *reader, int64_t step,
     if (step != ES_STEP_LAST) {
         at.step = es_watched_step(run, step, 0);
         at.without_flags = true;
-        status = load(&moment, run, reader, &at);
+        status = load_summary(&moment, run, reader, &at);
     }
     if (status == ES_OK) {
         es_summary_free(run->moment);
