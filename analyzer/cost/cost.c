@@ -49,7 +49,7 @@ static double count_norms(const es_cost_model *model)
 {
     const es_arch *arch = &model->shape.arch;
     if (!arch->layer_norm && !arch->rms_norm)
-        return model->final_norm ? 1 : 0;
+        return model->first_norm + model->final_norm;
     return (double)model->shape.n_layer + es_cost_n_ffns(&model->shape);
 }
 

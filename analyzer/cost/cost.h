@@ -22,6 +22,9 @@ typedef struct es_cost_model {
                         architecture without LN. Unused for architectures with
                         LN, because AERO's tables do not count their final
                         LayerNorm */
+    bool first_norm; /* true if a LayerNorm precedes the first layer of an
+                        architecture without LN, as in the simplified block.
+                        AERO's tables do not count it */
 } es_cost_model;
 
 /** The items that are counted to determine the cost. */

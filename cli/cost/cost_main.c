@@ -120,6 +120,7 @@ const es_command es_cost_command = {
         "Shows the cost of one forward pass over T tokens, for the model of\n"
         "each run or for an architecture such as SM+LN+G in the given shape\n"
         "(default: GPT-2 small). A given size also replaces that of a run.\n"
+        "SAS:SM+ScFFN has He and Hofmann's simplified blocks.\n"
         "\n"
         "FLOPs and operations are counted. Communication and latency are\n"
         "modelled: their coefficients are fitted to tables 4 to 7 of AERO\n"

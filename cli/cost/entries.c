@@ -7,10 +7,12 @@
 #include "cli/output/print.h"
 #include "cli/program/command.h"
 #include "cli/runs/damage.h"
+#include "cli/runs/model.h"
 #include "cli/runs/summary.h"
 #include "store/run_place.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 typedef struct listing {
@@ -80,10 +82,13 @@ static es_status check_sizes(const es_cost_model *model, const char *input)
 
 static es_status add_arch(listing *to, const char *input)
 {
-    char name[ES_ARCH_TEXT_MAX];
+    char name[ES_ARCH_TEXT_MAX], title[ES_ARCH_TEXT_MAX];
     es_cost_entry *entry;
     es_arch arch;
-    if (es_arch_parse(&arch, input) != ES_OK)
+    const size_t n_prefix = strlen(ES_SAS_PREFIX);
+    const bool simplified = strncmp(input, ES_SAS_PREFIX, n_prefix) == 0;
+    const char *const text = simplified ? input + n_prefix : input;
+    if (es_arch_parse(&arch, text) != ES_OK)
         return es_fail(ES_EUSAGE,
                        "%s: neither a file nor an architecture such as "
                        "SM+LN+G",
@@ -92,11 +97,14 @@ static es_status add_arch(listing *to, const char *input)
     if (status < 0)
         return status;
     entry->model.shape.arch = arch;
+    if (simplified)
+        es_model_simplify(&entry->model);
     set_sizes(&entry->model, to->options, true);
     es_arch_print(name, sizeof name, &arch);
     if ((status = check_sizes(&entry->model, input)) < 0)
         return status;
-    return es_copy_text(&entry->title, name);
+    return es_copy_text(&entry->title,
+                        es_model_name(title, name, simplified ? "sas" : NULL));
 }
 
 static es_status add_run(listing *to, es_reader *reader, size_t run,
@@ -105,6 +113,7 @@ static es_status add_run(listing *to, es_reader *reader, size_t run,
     es_cost_entry *entry;
     es_cost_model model;
     es_run_info info;
+    char name[ES_ARCH_TEXT_MAX];
     es_status status;
     if ((status = es_run_model_read(&model, reader, run, "a cost")) < 0 ||
         (status = es_reader_run(reader, run, &info)) < 0)
@@ -116,7 +125,8 @@ static es_status add_run(listing *to, es_reader *reader, size_t run,
     entry->model = model;
     entry->number = run + 1;
     if ((status = es_copy_text(&entry->path, es_reader_path(reader))) < 0 ||
-        (status = es_copy_text(&entry->title, info.arch)) < 0 ||
+        (status = es_copy_text(
+             &entry->title, es_model_name(name, info.arch, info.family))) < 0 ||
         (status = es_copy_text(&entry->name, info.name)) < 0 ||
         (status = es_cost_measured_read(entry, reader, run)) < 0)
         return status;

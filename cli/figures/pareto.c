@@ -5,6 +5,7 @@
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "cli/figures/cost.h"
+#include "cli/runs/model.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,8 +21,9 @@ typedef struct plan {
     es_drawing *drawing;
     /* (number of runs) points; points with NaN coordinates are not drawn. */
     es_point *points;
-    bool alike; /* true if there are few runs and all have the same
-                   architecture */
+    /* (number of runs) names of the models */
+    char (*models)[ES_ARCH_TEXT_MAX];
+    bool alike; /* true if there are few runs and all have the same model */
     char note[NOTE_MAX];
     es_text said; /* appends text to `note` */
 } plan;
@@ -45,11 +47,16 @@ static bool is_drawn(const plan *p, size_t i)
     return isfinite(p->points[i].x) && isfinite(p->points[i].y);
 }
 
-static bool are_alike(const es_drawing *drawing)
+static bool is_same_model(const plan *p, size_t i, size_t k)
 {
-    bool alike = drawing->n <= NAMED_MOST;
-    for (size_t i = 1; alike && i < drawing->n; i++)
-        alike = strcmp(drawing->runs[0]->arch, drawing->runs[i]->arch) == 0;
+    return strcmp(p->models[i], p->models[k]) == 0;
+}
+
+static bool are_alike(const plan *p)
+{
+    bool alike = p->drawing->n <= NAMED_MOST;
+    for (size_t i = 1; alike && i < p->drawing->n; i++)
+        alike = is_same_model(p, 0, i);
     return alike;
 }
 
@@ -59,14 +66,13 @@ static bool are_alike(const es_drawing *drawing)
  * cost gets a label. */
 static bool is_named(const plan *p, size_t i)
 {
-    const es_run_summary *const *runs = p->drawing->runs;
     bool best = is_drawn(p, i);
     if (p->alike)
         return best;
     for (size_t k = 0; best && k < p->drawing->n; k++) {
         double difference = p->points[k].y - p->points[i].y;
         bool same = is_drawn(p, k) && p->points[i].x == p->points[k].x &&
-                    strcmp(runs[i]->arch, runs[k]->arch) == 0;
+                    is_same_model(p, i, k);
         best = !same || !(difference < 0 || (difference == 0 && k < i));
     }
     return best;
@@ -81,15 +87,14 @@ static bool is_undrawn(const plan *p, size_t i, bool costless)
  * architecture that are not drawn. */
 static void name_group(plan *p, size_t i, const char *before, bool costless)
 {
-    const es_run_summary *const *runs = p->drawing->runs;
     size_t n = 0, n_undrawn = 0;
     for (size_t k = 0; k < p->drawing->n; k++) {
-        if (strcmp(runs[k]->arch, runs[i]->arch) != 0)
+        if (!is_same_model(p, k, i))
             continue;
         n++;
         n_undrawn += is_undrawn(p, k, costless);
     }
-    es_text_append(&p->said, "%s%s", before, runs[i]->arch);
+    es_text_append(&p->said, "%s%s", before, p->models[i]);
     if (n > 1)
         es_text_append(&p->said, " (%zu of %zu runs)", n_undrawn, n);
 }
@@ -99,13 +104,11 @@ static void name_group(plan *p, size_t i, const char *before, bool costless)
  * unknown, otherwise the runs without a finite perplexity. */
 static void name_undrawn(plan *p, const char *why, bool costless)
 {
-    const es_run_summary *const *runs = p->drawing->runs;
     size_t n = 0;
     for (size_t i = 0; i < p->drawing->n; i++) {
         bool said = !is_undrawn(p, i, costless);
         for (size_t k = 0; k < i && !said; k++)
-            said = is_undrawn(p, k, costless) &&
-                   strcmp(runs[k]->arch, runs[i]->arch) == 0;
+            said = is_undrawn(p, k, costless) && is_same_model(p, k, i);
         if (!said)
             name_group(p, i, n++ ? ", " : why, costless);
     }
@@ -135,8 +138,8 @@ static es_status gather(plan *p)
         return status;
     for (size_t i = 0; i < drawing->n; i++)
         if (is_named(p, i))
-            p->points[i].label = p->alike ? es_drawing_title(drawing, i)
-                                          : drawing->runs[i]->arch;
+            p->points[i].label =
+                p->alike ? es_drawing_title(drawing, i) : p->models[i];
     return ES_OK;
 }
 
@@ -150,11 +153,17 @@ static bool is_wide(const es_range *range)
 es_status es_draw_pareto(es_picture **out, es_drawing *drawing)
 {
     es_cost cost = drawing->options->cost;
-    plan p = {.drawing = drawing, .alike = are_alike(drawing)};
+    plan p = {.drawing = drawing};
     es_range x = ES_RANGE_NONE, y = ES_RANGE_NONE;
     es_status status;
     if ((status = es_drawing_array(drawing, &p.points, drawing->n)) < 0 ||
-        (status = gather(&p)) < 0)
+        (status = es_drawing_array(drawing, &p.models, drawing->n)) < 0)
+        return status;
+    for (size_t i = 0; i < drawing->n; i++)
+        es_model_name(p.models[i], drawing->runs[i]->arch,
+                      drawing->runs[i]->family);
+    p.alike = are_alike(&p);
+    if ((status = gather(&p)) < 0)
         return status;
     p.said = es_text_begin(p.note, sizeof p.note);
     name_undrawn(&p, "No finite perplexity: ", false);

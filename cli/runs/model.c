@@ -3,6 +3,7 @@
 #include "cli/runs/model.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define PAPERS_MULT 4
@@ -21,9 +22,28 @@ static es_status read_member(void *user, const es_config_member *member)
         if (strcmp(member->key, sizes[i].key) == 0 && member->number >= 1 &&
             member->number <= 1e6)
             *sizes[i].size = (int64_t)member->number;
-    if (strcmp(member->key, "final_norm") == 0)
+    if (strcmp(member->key, "final_norm") == 0 &&
+        strcmp(member->text, "auto") != 0)
         model->final_norm = strcmp(member->text, "on") == 0;
     return ES_OK;
+}
+
+static bool is_simplified(const char *family)
+{
+    return family && strcmp(family, "sas") == 0;
+}
+
+void es_model_simplify(es_cost_model *model)
+{
+    model->shape.simplified = model->first_norm = model->final_norm = true;
+}
+
+char *es_model_name(char out[ES_ARCH_TEXT_MAX], const char *arch,
+                    const char *family)
+{
+    snprintf(out, ES_ARCH_TEXT_MAX, "%s%s",
+             is_simplified(family) ? ES_SAS_PREFIX : "", arch);
+    return out;
 }
 
 es_status es_run_model_read(es_cost_model *out, es_reader *reader, size_t run,
@@ -33,8 +53,11 @@ es_status es_run_model_read(es_cost_model *out, es_reader *reader, size_t run,
     es_cost_model model = {.shape.mlp_mult = PAPERS_MULT};
     es_status status;
     *out = (es_cost_model){.ctx = 0};
-    if ((status = es_reader_run(reader, run, &info)) < 0 ||
-        (status = es_reader_config_each(reader, run, read_member, &model)) < 0)
+    if ((status = es_reader_run(reader, run, &info)) < 0)
+        return status;
+    if (is_simplified(info.family))
+        es_model_simplify(&model);
+    if ((status = es_reader_config_each(reader, run, read_member, &model)) < 0)
         return status;
     const char *lacking = !info.arch         ? "architecture"
                           : info.d_model < 1 ? "d_model"
@@ -50,7 +73,6 @@ es_status es_run_model_read(es_cost_model *out, es_reader *reader, size_t run,
             ES_ENOTFOUND,
             "%s: %s needs an architecture such as SM+LN+G, not '%.60s'",
             es_reader_path(reader), user, info.arch);
-    model.shape.simplified = info.family && strcmp(info.family, "sas") == 0;
     model.shape.n_layer = info.n_layer;
     model.shape.n_head = info.n_head;
     model.shape.d_model = info.d_model;

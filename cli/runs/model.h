@@ -7,9 +7,27 @@
 #include "store/reader.h"
 
 /**
+ * Prefix of the architecture of a model that consists of He and Hofmann's
+ * simplified blocks (SAS, simplified attention sub-block), as in SAS:SM+ScFFN.
+ */
+#define ES_SAS_PREFIX "SAS:"
+
+/** Makes `model` consist of simplified blocks, with their LayerNorms before the
+ *  first and after the last layer. */
+void es_model_simplify(es_cost_model *model);
+
+/**
+ * Prints the name of a run's model, which is its architecture, with
+ * ES_SAS_PREFIX for simplified blocks. `family` may be NULL. Returns `out`.
+ */
+char *es_model_name(char out[ES_ARCH_TEXT_MAX], const char *arch,
+                    const char *family);
+
+/**
  * Reads the model of a run. The architecture and the sizes L, H, d, T and V
- * come from the run's columns; the MLP multiplier m ("mlp_mult"; 4 if absent)
- * and "final_norm" come from its configuration.
+ * come from the run's columns, and so does the family, which determines whether
+ * blocks are simplified; the MLP multiplier m ("mlp_mult"; 4 if absent) and
+ * "final_norm" come from its configuration.
  *
  *   user  subject of messages, such as "a figure of FLOPs"
  *

@@ -51,6 +51,20 @@ program='assert models[0]["counts"]["LayerNorm"] == 128 * 768 and models[0]["cou
     128 * 12 * (4 + 2) * 768, models'
 check 'the simplified block has two matrices and a last norm' json SM+ScFuFFN --simplified --final-norm on
 
+# Simplified blocks: the published 6.83 and 6.30 GB count one of the two LayerNorms.
+output 'a simplified block has its own name and LayerNorms' '^SAS:SM\+ScFFN +12 +768 +128 +14\.5 +3\.9 +6\.89 ' \
+    "$scan" cost SM+LN+G SAS:SM+ScFFN SM+ScFFN
+output 'a normal block beside it has none' '^SM\+ScFFN +12 +768 +128 +14\.5 +7\.7 +6\.99 ' "$scan" cost SAS:SM+ScFFN SM+ScFFN
+output 'the cost as AERO counts it is shown beside' '^SAS:SM\+ScFuFFNi1: AERO counts one of its two LayerNorms: 6\.26 GB' \
+    "$scan" cost SAS:SM+ScFuFFNi1
+output 'the inventory has both LayerNorms' '^  SM: 144 x R\^128x128; LN: 2 x R\^128x768$' "$scan" cost SAS:SM+ScFFN --inventory
+exits 'an unknown architecture of simplified blocks is refused' 2 'SAS:X: neither a file' "$scan" cost SAS:X
+printf '0.5,1\n1.5,2\n' >sas.csv
+"$scan" import -q sas.csv -o sas.db --arch SM+ScFFN --ctx 16 &&
+    sqlite3 sas.db "UPDATE run SET family = 'sas', d_model = 8, vocab = 30" || exit 1
+output 'a run of simplified blocks is recognised' '^ +SM: 4 x R\^16x16; LN: 2 x R\^16x8$' "$scan" cost sas.db --inventory --salvage
+output 'its row has the name of the block' 'SAS:SM\+ScFFN' "$scan" cost sas.db --salvage
+
 # Makes a run without a vocabulary, a run without a shape, and a run whose
 # architecture has another notation.
 printf '0.5,1\n1.5,2\n' >run.csv

@@ -80,6 +80,9 @@ evaluated eb.db 0.2 1.75
 "$scan" ea.db eb.db -q --figure pareto -o pareto.svg
 file_has 'points of one architecture are labelled with their differences' pareto.svg '>γ = 0\.1<' '>γ = 0\.2<'
 exits 'the note does not mention the best run then' 1 '^$' grep 'the best' pareto.svg
+sqlite3 eb.db "UPDATE run SET family = 'sas'" || exit 1
+"$scan" ea.db eb.db -q --figure pareto -o pareto.svg --salvage
+file_has 'a model of simplified blocks has another name' pareto.svg '>SAS:' 'the same architecture'
 
 # --- several figures in one PDF
 figures() { "$scan" a.db b.db --figure heatmap,bands,heatmap+bands "$@"; }
