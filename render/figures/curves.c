@@ -37,7 +37,6 @@
 #define MARKED_EVERY 5    /* number of marks on a line with many samples */
 #define STRIPE 6.0        /* dash length of coinciding lines, in points */
 #define TINT 70           /* opacity of a single shaded area, from 0 to 255 */
-#define MOVED_MOST 12     /* maximum number of places tried for a mark */
 #define TREND_WIDTH 1.0
 #define TREND_DASH 3.0
 #define RING_RADIUS 2.6
@@ -476,50 +475,17 @@ static bool is_covered(const marks *m, double x, double y)
     return false;
 }
 
-/* Returns the y of a line at x, interpolated between samples; NaN inside
- * gaps. */
-static double height_at(const plotter *p, const es_curve *curve, double x)
+/* Draws the mark of a category, hollow if it would cover another mark. */
+static void put_mark(const plotter *p, double x, double y, size_t category,
+                     es_color color)
 {
-    for (size_t i = 0; i + 1 < curve->n; i++) {
-        const double from = sample_x(p, curve, i);
-        const double to = sample_x(p, curve, i + 1);
-        if (!(from <= x && x <= to) || !is_there(curve, i) ||
-            !is_there(curve, i + 1))
-            continue;
-        const double share = to > from ? (x - from) / (to - from) : 0;
-        return sample_y(p, curve, i) +
-               share * (sample_y(p, curve, i + 1) - sample_y(p, curve, i));
-    }
-    return NAN;
-}
-
-/* Draws the mark of a category. If it would cover another mark, it is moved
- * along its curve, or sideways if `curve` is NULL. */
-static void put_mark(const plotter *p, const es_curve *curve, double x,
-                     double y, size_t category, es_color color)
-{
-    const es_box *plot = &p->block->plot;
     marks *m = p->marks;
-    double at = x, up = y;
-    for (int i = 1; i < MOVED_MOST && is_covered(m, at, up); i++) {
-        const double moved =
-            x + (i % 2 ? -1 : 1) * ((i + 1) / 2) * (2 * ES_MARK_RADIUS + 0.5);
-        const double height = curve ? height_at(p, curve, moved) : y;
-        if (moved >= plot->x && moved <= plot->x + plot->width &&
-            isfinite(height)) {
-            at = moved;
-            up = height;
-        }
-    }
-    if (is_covered(m, at, up)) {
-        at = x;
-        up = y;
-    }
+    es_draw_mark(&p->sheet->page.canvas, x, y, category, color,
+                 is_covered(m, x, y));
     if (m->n < sizeof m->places / sizeof *m->places) {
-        m->places[m->n][0] = at;
-        m->places[m->n++][1] = up;
+        m->places[m->n][0] = x;
+        m->places[m->n++][1] = y;
     }
-    es_draw_mark(&p->sheet->page.canvas, at, up, category, color);
 }
 
 /* Returns true if another line coincides with this line along a whole segment
@@ -553,13 +519,13 @@ static void draw_category(const plotter *p, const pen *line)
             continue;
         while (next <= x)
             next += every;
-        put_mark(p, curve, x_beside(p, line, i, x, ES_MARK_RADIUS),
+        put_mark(p, x_beside(p, line, i, x, ES_MARK_RADIUS),
                  sample_y(p, curve, i), curve->color, line->color);
         n++;
     }
     if (n == 0 && last != SIZE_MAX && has_turn(p, line, last))
         put_mark(
-            p, curve,
+            p,
             x_beside(p, line, last, sample_x(p, curve, last), ES_MARK_RADIUS),
             sample_y(p, curve, last), curve->color, line->color);
 }
@@ -887,7 +853,7 @@ static void draw_ends(const plotter *p)
         }
         double x = first - ES_MARK_RADIUS - EDGE_WIDTH;
         if (!isnan(x))
-            put_mark(p, NULL, x, y, color,
+            put_mark(p, x, y, color,
                      es_theme_category(p->sheet->figure->style.theme, color));
     }
 }

@@ -67,10 +67,13 @@ double es_curve_width(const es_curve *curve, size_t n_curves);
 /** Returns true if the line has marks at its samples. */
 bool es_curve_is_marked(const es_curves_sheet *sheet, const es_curve *curve);
 
-/** Draws the mark of a category at (x, y): one of ES_N_MARKS shapes, some of
- *  which are filled with the background colour. */
+/**
+ * Draws the mark of a category at (x, y): one of ES_N_MARKS shapes, some of
+ * which are filled with the background colour. If `hollow` is true, draws only
+ * the outline, so that what lies below remains visible.
+ */
 void es_draw_mark(const es_canvas *canvas, double x, double y, size_t category,
-                  es_color color);
+                  es_color color, bool hollow);
 
 /** Returns the position of x on the page; finite for finite x. */
 static inline double es_curves_x(const es_curves_block *block, double x)

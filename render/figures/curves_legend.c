@@ -96,7 +96,7 @@ static void draw_outline(es_picture *picture, double x, double y, double radius,
 }
 
 void es_draw_mark(const es_canvas *canvas, double x, double y, size_t category,
-                  es_color color)
+                  es_color color, bool hollow)
 {
     static const outline outlines[ES_N_MARKS] = {
         {CIRCLE, 0, false}, {4, 0.5, true}, {3, -1, false}, {CIRCLE, 0, true},
@@ -113,10 +113,10 @@ void es_draw_mark(const es_canvas *canvas, double x, double y, size_t category,
         es_picture_polyline(picture, other, 2, 1.2, color);
         return;
     }
-    if (mark->open)
+    if (mark->open && !hollow)
         es_picture_dot(picture, x, y, ES_MARK_RADIUS, canvas->colors->paper);
     draw_outline(picture, x, y, ES_MARK_RADIUS, 0.9, mark, color);
-    if (!mark->open)
+    if (!mark->open && !hollow)
         draw_outline(picture, x, y, ES_MARK_RADIUS / 2, 0.75 * ES_MARK_RADIUS,
                      mark, color);
 }
@@ -224,7 +224,7 @@ static void draw_entry(const es_curves_sheet *sheet, size_t i, double x,
                     fmax(1.6, es_curve_width(curve, 1)), color);
     if (es_curve_is_marked(sheet, curve))
         es_draw_mark(canvas, x + ES_LEGEND_SWATCH / 2, middle, curve->color,
-                     color);
+                     color, false);
     es_draw_run_name(canvas->picture, name, middle + ES_SMALL_DROP,
                      ES_SMALL_SIZE, ES_WEIGHT_NORMAL, canvas->colors->ink,
                      name_of(sheet->figure, curve), right - name);
