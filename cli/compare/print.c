@@ -4,6 +4,7 @@
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/display.h"
 #include "analyzer/base/value.h"
 #include "cli/output/print.h"
 #include "cli/runs/fields.h"

@@ -4,6 +4,7 @@
 #include "cli/output/grid.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/display.h"
 #include "analyzer/base/value.h"
 #include "cli/output/print.h"
 #include <inttypes.h>

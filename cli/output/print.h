@@ -1,7 +1,4 @@
-/**
- * Escapes text of any origin, prints it on a stream, and measures it in
- * terminal columns.
- */
+/** Escapes text of any origin, and prints it on a stream. */
 #ifndef ES_PRINT_H
 #define ES_PRINT_H
 
@@ -43,19 +40,6 @@ bool es_print_has_colour(FILE *stream);
  * the string. Returns NULL and sets the error message if memory is exhausted.
  */
 char *es_display_escape(const char *text, es_escape kind);
-
-/**
- * Returns the width of a UTF-8 text on a terminal in columns. A byte that is
- * not valid UTF-8 has a width of one column.
- */
-size_t es_display_width(const char *text);
-
-/**
- * Shortens text in place to at most `width` columns (at least 5): replaces its
- * middle by "...", so that both ends of a name remain. Never splits a
- * character.
- */
-void es_display_shorten(char *text, size_t width);
 
 /**
  * Formats a finite number as its shortest decimal that reads back as the same

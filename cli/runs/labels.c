@@ -5,9 +5,9 @@
 #include "cli/runs/labels.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/display.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/text_stream.h"
-#include "cli/output/print.h"
 #include "render/figures/axis.h"
 
 #include <math.h>

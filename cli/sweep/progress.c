@@ -3,6 +3,7 @@
  * updated in place. */
 #include "cli/sweep/progress.h"
 
+#include "analyzer/base/display.h"
 #include "analyzer/base/progress.h"
 #include "analyzer/base/value.h"
 #include "cli/output/print.h"

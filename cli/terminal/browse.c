@@ -4,9 +4,9 @@
 #include "cli/terminal/browse.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/display.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
-#include "cli/output/print.h"
 #include "cli/runs/glance.h"
 #include "cli/runs/labels.h"
 #include "cli/runs/settings.h"

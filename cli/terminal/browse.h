@@ -6,7 +6,7 @@
 #ifndef ES_BROWSE_H
 #define ES_BROWSE_H
 
-#include "cli/terminal/screen.h"
+#include "cli/terminal/terminal.h"
 #include "cli/terminal/watched.h"
 
 /**

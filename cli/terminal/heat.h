@@ -5,7 +5,7 @@
 #ifndef ES_HEAT_H
 #define ES_HEAT_H
 
-#include "cli/terminal/screen.h"
+#include "render/screen.h"
 
 #include <stddef.h>
 

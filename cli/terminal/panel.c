@@ -5,6 +5,7 @@
 #include "cli/terminal/panel.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/display.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "cli/output/grid.h"

@@ -2,7 +2,7 @@
 #ifndef ES_SPARK_H
 #define ES_SPARK_H
 
-#include "cli/terminal/screen.h"
+#include "render/screen.h"
 
 #include <stddef.h>
 

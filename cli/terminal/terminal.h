@@ -7,15 +7,8 @@
 #ifndef ES_TERMINAL_H
 #define ES_TERMINAL_H
 
-#include "analyzer/base/status.h"
-#include <stdbool.h>
+#include "render/screen.h"
 #include <stddef.h>
-
-typedef enum es_depth {
-    ES_DEPTH_ASCII, /* no colours, only ASCII characters */
-    ES_DEPTH_256,   /* block characters, and the 256 colours of xterm */
-    ES_DEPTH_TRUE   /* block characters, and 24-bit colours */
-} es_depth;
 
 typedef struct es_terminal {
     es_depth depth;

@@ -7,6 +7,7 @@
 #define ES_TUI_H
 
 #include "cli/terminal/panel.h"
+#include "cli/terminal/terminal.h"
 
 typedef struct es_tui {
     const es_watched *runs; /* (n_runs) */

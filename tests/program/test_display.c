@@ -2,6 +2,7 @@
  * Tests the measured width of text on a terminal, the shortening of names, and
  * the formatting of numbers with the fewest digits.
  */
+#include "analyzer/base/display.h"
 #include "cli/output/print.h"
 #include "tests/support/chance.h"
 #include "tests/support/test.h"

@@ -1,5 +1,5 @@
 /* Labels of runs show the fewest settings that distinguish the runs. */
-#include "cli/output/print.h"
+#include "analyzer/base/display.h"
 #include "cli/runs/labels.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"

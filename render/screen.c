@@ -1,10 +1,11 @@
 /* Implements the grid of character cells. When text from run files is written
  * into the grid, it is measured and unsafe characters are replaced; when the
  * grid is printed, escape sequences are emitted only where colours change. */
-#include "cli/terminal/screen.h"
+#include "render/screen.h"
 
 #include "analyzer/base/checked.h"
-#include "cli/output/print.h"
+#include "analyzer/base/display.h"
+#include "analyzer/base/text.h"
 
 #include <stdarg.h>
 #include <string.h>

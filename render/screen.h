@@ -6,11 +6,18 @@
 #define ES_SCREEN_H
 
 #include "analyzer/base/status.h"
-#include "cli/terminal/terminal.h"
 #include "render/colormap.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+
+/** The characters and colours that a terminal supports. */
+typedef enum es_depth {
+    ES_DEPTH_ASCII, /* no colours, only ASCII characters */
+    ES_DEPTH_256,   /* block characters, and the 256 colours of xterm */
+    ES_DEPTH_TRUE   /* block characters, and 24-bit colours */
+} es_depth;
 
 /** The colour of a character or cell: 0 for the terminal's default, one of its
  *  sixteen colours, or 24-bit RGB. */
