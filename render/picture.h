@@ -143,15 +143,15 @@ char *es_text_fit_ends(const char *text, double width, double size,
 typedef enum es_format {
     ES_FORMAT_PNG,
     ES_FORMAT_SVG,
-    ES_FORMAT_PDF
+    ES_FORMAT_PDF,
+    ES_FORMAT_TEXT
 } es_format;
 
-/** Returns the name of a format: "png", "svg" or "pdf". The name is also the
- *  extension of file names. */
+/** Returns the name of a format: "png", "svg", "pdf" or "txt". The name is also
+ *  the extension of file names. */
 const char *es_format_name(es_format format);
 
-/** Parses the name of a format: "png", "svg" or "pdf". Returns ES_OK or
- *  ES_EUSAGE. */
+/** Parses the name of a format, such as "png". Returns ES_OK or ES_EUSAGE. */
 es_status es_format_parse(es_format *out, const char *text) ES_MUST_USE;
 
 /** Sets *out to the format that the extension of `path` names. Returns false if
@@ -187,12 +187,14 @@ typedef struct es_picture_note {
  * numbers to 0.01 points. Text is stored as text in DejaVu Sans; where this
  * font is missing, a substitute is squeezed to the same width. There are no
  * scripts and no style sheets. PDF: text is stored as text, and the font is
- * embedded. The same picture is always written as the same bytes, because no
- * dates are written.
+ * embedded. Text: ASCII characters without colours and notes, drawn by
+ * es_cells_draw. The same picture is always written as the same bytes, because
+ * no dates are written.
  *
  * Returns ES_OK; ES_EIO if writing to `out` failed; ES_ENOMEM, also if an
  * append ran out of memory; ES_EUSAGE if the PNG would be larger than
- * es_format_check_size allows or scale is not positive.
+ * es_format_check_size allows or scale is not positive, or if the text would be
+ * larger than es_cells_draw allows.
  */
 es_status es_picture_write(const es_picture *picture, FILE *out,
                            es_format format, double scale,

@@ -176,6 +176,10 @@ double es_drawn_width(const char *drawn, double size, es_font_weight weight);
  *  the last call. */
 bool es_text_ran_out(void);
 
+/** Returns ES_OK if a picture can be written: ES_ENOMEM if an append ran out of
+ *  memory or the fonts could not be loaded. */
+es_status es_picture_check_ready(const es_picture *picture) ES_MUST_USE;
+
 /** Write a picture as PNG or SVG. Both return the statuses of
  *  es_picture_write. */
 es_status es_picture_write_png(const es_picture *picture, FILE *out,

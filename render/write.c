@@ -3,6 +3,7 @@
  * implements the PDF writer, which uses Cairo's PDF surface and adds the
  * metadata.
  */
+#include "render/cells.h"
 #include "render/picture_internal.h"
 
 #include <cairo-pdf.h>
@@ -10,8 +11,10 @@
 #include <stdlib.h>
 #include <strings.h>
 
-static const char *const endings[] = {
-    [ES_FORMAT_PNG] = "png", [ES_FORMAT_SVG] = "svg", [ES_FORMAT_PDF] = "pdf"};
+static const char *const endings[] = {[ES_FORMAT_PNG] = "png",
+                                      [ES_FORMAT_SVG] = "svg",
+                                      [ES_FORMAT_PDF] = "pdf",
+                                      [ES_FORMAT_TEXT] = "txt"};
 
 #define N_FORMATS (sizeof endings / sizeof *endings)
 
@@ -28,8 +31,8 @@ es_status es_format_parse(es_format *out, const char *text)
             return ES_OK;
         }
     }
-    return es_fail(ES_EUSAGE, "unknown format '%s': expected png, svg or pdf",
-                   text);
+    return es_fail(ES_EUSAGE,
+                   "unknown format '%s': expected png, svg, pdf or txt", text);
 }
 
 bool es_format_of_path(es_format *out, const char *path)
@@ -122,7 +125,7 @@ static es_status write_pdf(const es_picture *const *pages, size_t n, FILE *out,
     return status;
 }
 
-static es_status check_ready(const es_picture *picture)
+es_status es_picture_check_ready(const es_picture *picture)
 {
     if (es_text_ran_out() || picture->failed)
         return es_fail(ES_ENOMEM, "picture: out of memory");
@@ -143,12 +146,14 @@ es_status es_picture_write(const es_picture *picture, FILE *out,
                            es_format format, double scale,
                            const es_picture_note *notes, size_t n_notes)
 {
-    es_status status = check_ready(picture);
+    es_status status = es_picture_check_ready(picture);
     if (status == ES_OK)
         status = format == ES_FORMAT_PNG
                      ? es_picture_write_png(picture, out, scale, notes, n_notes)
                  : format == ES_FORMAT_SVG
                      ? es_picture_write_svg(picture, out, notes, n_notes)
+                 : format == ES_FORMAT_TEXT
+                     ? es_cells_print(picture, out, 0, ES_DEPTH_ASCII)
                      : write_pdf(&picture, 1, out, notes, n_notes);
     return status == ES_OK ? flush(out) : status;
 }
@@ -159,7 +164,7 @@ es_status es_pictures_write_pdf(const es_picture *const *pages, size_t n,
 {
     es_status status = ES_OK;
     for (size_t i = 0; i < n && status == ES_OK; i++)
-        status = check_ready(pages[i]);
+        status = es_picture_check_ready(pages[i]);
     if (status == ES_OK)
         status = write_pdf(pages, n, out, notes, n_notes);
     return status == ES_OK ? flush(out) : status;

@@ -82,7 +82,7 @@ static const es_option options[] = {
     {"output", 'o', "FILE",
      "where to write table, JSON or figure (-: standard output)",
      ES_OPT_TEXT(es_cost_options, output), .value = "-"},
-    {"format", 0, "FORMAT", "png, svg or pdf (by FILE's ending)",
+    {"format", 0, "FORMAT", "png, svg, pdf or txt (by FILE's ending)",
      ES_OPT_CALL(es_cost_options, format, read_format)},
     {"size", 0, "WxH",
      "size in pixels of PNG, points of SVG and PDF; 89x60mm, 3.25x2.5in",

@@ -8,6 +8,7 @@
 #include "analyzer/base/text.h"
 #include "cli/output/output.h"
 #include "cli/output/print.h"
+#include "render/cells.h"
 #include "render/figures/axis.h"
 #include "store/run_place.h"
 
@@ -56,6 +57,23 @@ static size_t make_notes(es_picture_note *notes, char (*texts)[NOTE_MAX],
 
 /* --- writing --------------------------------------------------------------*/
 
+/* Width of a page that every figure fits into, in points. A page for a narrower
+ * terminal is drawn in this width and scaled. */
+#define LEAST_TEXT_WIDTH 234.0
+
+static bool fits_terminal(const es_figure_options *options)
+{
+    return options->medium == ES_MEDIUM_SCREEN && !(options->width > 0);
+}
+
+static es_status print_text(const es_picture *picture, FILE *stream,
+                            const es_figure_options *options)
+{
+    return es_cells_print(
+        picture, stream, fits_terminal(options) ? options->columns : 0,
+        es_print_has_colour(stream) ? options->depth : ES_DEPTH_ASCII);
+}
+
 /* Writes one picture, or n pictures as the pages of a PDF, together with the
  * notes (metadata) of a drawing. */
 static es_status write_pictures(const char *path,
@@ -74,15 +92,19 @@ static es_status write_pictures(const char *path,
         (status = es_drawing_array(drawing, &texts, most)) < 0 ||
         (status = es_output_check_text(path, job->inputs, job->n_inputs)) < 0)
         return status;
-    if (piped && isatty(STDOUT_FILENO))
+    if (piped && isatty(STDOUT_FILENO) && format != ES_FORMAT_TEXT)
         return es_fail(ES_EUSAGE, "standard output is a terminal: a picture "
                                   "needs a file or a pipe");
     if ((status = es_output_open(&output, &stream, path)) < 0)
         return status;
     const size_t n_notes = make_notes(notes, texts, drawing);
-    status = n > 1 ? es_pictures_write_pdf(pictures, n, stream, notes, n_notes)
-                   : es_picture_write(pictures[0], stream, format,
-                                      ES_PIXELS_A_POINT, notes, n_notes);
+    if (format == ES_FORMAT_TEXT)
+        status = print_text(pictures[0], stream, job->options);
+    else
+        status =
+            n > 1 ? es_pictures_write_pdf(pictures, n, stream, notes, n_notes)
+                  : es_picture_write(pictures[0], stream, format,
+                                     ES_PIXELS_A_POINT, notes, n_notes);
     if (status < 0) {
         es_output_abandon(output);
         return es_fail(status, "%s: %s", path, es_message());
@@ -177,25 +199,34 @@ es_figure_style es_figures_style(const es_figure_options *options,
         [ES_MEDIUM_ICML] = {.width = 234, .tallest = TEXT},
         [ES_MEDIUM_NEURIPS] = {.width = 396, .tallest = TEXT}};
     es_figure_style style = media[options->medium];
-    double unit =
+    const bool text = format == ES_FORMAT_TEXT;
+    const double page =
         format == ES_FORMAT_PNG && !options->in_points ? ES_PIXELS_A_POINT : 1;
+    double across = page, down = page; /* units of the size per point */
+    if (text && !options->in_points) {
+        across = 1 / ES_CELL_WIDTH;
+        down = 1 / ES_CELL_HEIGHT;
+    }
+    if (text && fits_terminal(options))
+        style.width = fmax(ES_CELL_WIDTH * options->columns, LEAST_TEXT_WIDTH);
     /* Scale the letters by a zoom, but keep the page size. */
     if (options->letters_size > 0) {
-        const double zoom = style.zoom > 0 ? style.zoom : 1;
+        const double before = style.zoom > 0 ? style.zoom : 1;
         style.zoom = options->letters_size / ES_LABEL_SIZE;
-        style.width *= zoom / style.zoom;
-        style.height *= zoom / style.zoom;
-        style.tallest *= zoom / style.zoom;
+        style.width *= before / style.zoom;
+        style.height *= before / style.zoom;
+        style.tallest *= before / style.zoom;
     }
-    unit *= style.zoom > 0 ? style.zoom : 1;
+    const double zoom = style.zoom > 0 ? style.zoom : 1;
     style.title = options->title;
     style.colormap = options->colormap;
-    style.theme = options->theme;
+    style.theme =
+        text && !options->theme_given ? ES_THEME_DARK : options->theme;
     style.letters = options->letters;
     if (options->width > 0) { /* divide by the zoom, so that the requested size
                                  stays the same */
-        style.width = options->width / unit;
-        style.height = options->height / unit;
+        style.width = options->width / across / zoom;
+        style.height = options->height / down / zoom;
     }
     return style;
 }

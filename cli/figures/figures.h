@@ -6,6 +6,7 @@
 #include "cli/figures/list.h"
 #include "cli/runs/summary.h"
 #include "render/figures/theme.h"
+#include "render/screen.h"
 
 /** The figures, in the order of cli/figures/list.h: ES_FIGURE_OVERVIEW,
  *  ES_FIGURE_HEATMAP, ... */
@@ -95,14 +96,21 @@ typedef struct es_figure_options {
     const char *document; /* PDF file with all figures as pages; NULL: separate
                              files */
     const char *title;
-    /* Size of the page in pixels for PNG, otherwise in points; 0: natural
-     * size. */
+    /* Size of the page in pixels for PNG, in columns and rows for text,
+     * otherwise in points; 0: natural size. */
     double width, height;
-    bool in_points;      /* true if width and height are in points also for
-                            PNG */
+    bool in_points; /* true if width and height are in points in every
+                       format */
+    /* For text: width of the page in columns if no size and medium are given;
+     * and the characters and colours of the terminal. */
+    int columns;
+    es_depth depth;
     double letters_size; /* font size of labels in points; 0: default */
     es_colormap colormap;
     es_theme theme;
+    /* False: text is drawn in dark colours, which suit most terminals, and
+     * other formats in light ones. */
+    bool theme_given;
     es_medium medium;
     es_heads_spread spread; /* curves */
     es_grouping group;      /* ES_GROUP_SEED: show the mean and range over
@@ -170,7 +178,8 @@ es_status es_figures_set_spikes(es_figure_options *options,
 
 /**
  * Assigns `output` (the argument of -o) to the figures that have no file name.
- * A single figure is written to that file. Several figures become the pages of
+ * A single figure is written to that file, and any number to standard output
+ * ("-"). Several figures become the pages of
  * the document `output` if `output` ends in .pdf and is not a folder; otherwise
  * they are written to the folder `output`.
  *
@@ -180,9 +189,9 @@ bool es_figures_place(es_figure_options *options, const char *output);
 
 /**
  * Chooses the format of a figure: the format `format` if it is not NULL,
- * otherwise the format of the extension of `file`, or PNG if `file` is NULL or
- * "-" (standard output). Also checks that the format allows the size in the
- * options.
+ * otherwise the format of the extension of `file`, text if `file` is "-" and
+ * standard output is a terminal, or PNG otherwise. Also checks that the format
+ * allows the size in the options.
  *
  * Returns ES_OK, or ES_EUSAGE if format and file name contradict each other,
  * the format is unknown, or the format does not allow the size.

@@ -4,8 +4,10 @@
 #include "cli/figures/drawing.h"
 #include "cli/figures/source.h"
 #include "cli/runs/tree.h"
+#include "render/cells.h"
 
 #include <string.h>
+#include <unistd.h>
 
 enum { SPIKES_OUT_OF = 31 }; /* default window of --spikes, in samples */
 
@@ -235,19 +237,20 @@ es_status es_figures_set_size(es_figure_options *options, const char *text)
 
 bool es_figures_place(es_figure_options *options, const char *output)
 {
-    es_picture_request *nameless = NULL;
     size_t n = 0;
     for (int i = 0; i < ES_N_PICTURES; i++)
-        if (options->pictures[i].wanted && !options->pictures[i].file) {
-            nameless = &options->pictures[i];
-            n++;
-        }
+        n += options->pictures[i].wanted && !options->pictures[i].file;
     es_format format;
     const bool is_pdf = es_format_of_path(&format, output) &&
                         format == ES_FORMAT_PDF && !es_path_is_folder(output);
-    if (n == 1)
-        nameless->file = output;
-    else if (n > 1 && is_pdf)
+    const bool piped = strcmp(output, "-") == 0;
+    for (int i = 0; i < ES_N_PICTURES; i++)
+        if (options->pictures[i].wanted && !options->pictures[i].file &&
+            (piped || n == 1))
+            options->pictures[i].file = output;
+    if (piped || n == 1)
+        return n > 0;
+    if (n > 1 && is_pdf)
         options->document = output;
     else if (n > 1)
         options->folder = output;
@@ -257,23 +260,28 @@ bool es_figures_place(es_figure_options *options, const char *output)
 es_status es_figure_format(es_format *out, const es_figure_options *options,
                            const char *file, const es_format *format)
 {
-    es_format by_name = ES_FORMAT_PNG;
+    const bool piped = file && strcmp(file, "-") == 0;
+    es_format by_name =
+        piped && isatty(STDOUT_FILENO) ? ES_FORMAT_TEXT : ES_FORMAT_PNG;
     bool named = file && es_format_of_path(&by_name, file);
     *out = format ? *format : by_name;
     if (named && *out != by_name)
         return es_fail(ES_EUSAGE, "--format %s contradicts the file name %s",
                        es_format_name(*out), file);
-    if (!named && !format && file && strcmp(file, "-") != 0)
+    if (!named && !format && file && !piped)
         return es_fail(
             ES_EUSAGE,
-            "%s: unknown picture format: end the name in .png, .svg or "
-            ".pdf, or give --format",
+            "%s: unknown picture format: end the name in .png, .svg, "
+            ".pdf or .txt, or give --format",
             file);
+    const bool text = *out == ES_FORMAT_TEXT && !options->in_points;
     const double pixels =
         options->in_points && *out == ES_FORMAT_PNG ? ES_PIXELS_A_POINT : 1;
+    const double across = text ? ES_CELL_WIDTH : pixels;
+    const double down = text ? ES_CELL_HEIGHT : pixels;
     es_status status = options->width > 0
-                           ? es_format_check_size(*out, pixels * options->width,
-                                                  pixels * options->height)
+                           ? es_format_check_size(*out, across * options->width,
+                                                  down * options->height)
                            : ES_OK;
     return status < 0 ? es_fail(status, "--size: %s", es_message()) : ES_OK;
 }

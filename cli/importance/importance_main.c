@@ -46,7 +46,7 @@ static const es_option options[] = {
     {"output", 'o', "FILE",
      "file for the table, JSON or figure (-: standard output)",
      ES_OPT_TEXT(arguments, output), .value = "-"},
-    {"format", 0, "FORMAT", "png, svg or pdf (by the extension of FILE)",
+    {"format", 0, "FORMAT", "png, svg, pdf or txt (by the extension of FILE)",
      ES_OPT_CALL(arguments, format, read_format)},
     {"size", 0, "WxH",
      "size in pixels (PNG) or points (SVG, PDF), or such as 89x60mm, "

@@ -5,6 +5,7 @@
 #include "analyzer/base/text.h"
 #include "cli/output/output.h"
 #include "cli/program/command.h"
+#include "cli/terminal/terminal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -82,6 +83,29 @@ static es_status place_output(es_scan_options *to)
     return ES_OK;
 }
 
+/* Sets the characters, colours and width of figures that are written as text.
+   With --color=always they have colours even if the terminal has none. */
+static void choose_characters(es_scan_options *options)
+{
+    es_figure_options *to = &options->figures;
+    es_terminal terminal;
+    es_terminal_detect(&terminal);
+    to->theme_given = has(options, "theme");
+    to->columns = terminal.width;
+    to->depth = terminal.depth == ES_DEPTH_ASCII && !isatty(STDOUT_FILENO)
+                    ? ES_DEPTH_256
+                    : terminal.depth;
+}
+
+/* Returns true if output i is a figure that is written to standard output as
+   text, which any number of figures may share. */
+static bool is_text(const es_scan_options *to, int i)
+{
+    return i < ES_N_PICTURES && to->figures.pictures[i].file &&
+           strcmp(to->figures.pictures[i].file, "-") == 0 &&
+           to->figures.pictures[i].format == ES_FORMAT_TEXT;
+}
+
 /* Omits the table if a picture is written to standard output. Rejects two
    outputs with the same name, and an output that would overwrite an input. */
 static es_status check_places(es_scan_options *to)
@@ -98,7 +122,8 @@ static es_status check_places(es_scan_options *to)
     places[ES_N_PICTURES + 1] = to->figures.document;
     for (int i = 0; i <= ES_N_PICTURES + 1; i++) {
         for (int j = 0; j < i; j++)
-            if (places[i] && places[j] && strcmp(places[i], places[j]) == 0)
+            if (places[i] && places[j] && strcmp(places[i], places[j]) == 0 &&
+                !(is_text(to, i) && is_text(to, j)))
                 return es_fail(ES_EUSAGE,
                                "%s: two outputs have this name: rename one",
                                strcmp(places[i], "-") == 0 ? "standard output"
@@ -296,6 +321,7 @@ es_status es_scan_judge(es_scan_options *to)
        read, so the largest value of all runs is not known yet. */
     if (to->jsonl && !has_option(to, "max") && !es_figures_any(&to->figures))
         to->summary.max.policy = ES_MAX_RUN;
+    choose_characters(to);
     if ((status = place_output(to)) != ES_OK ||
         (status = es_figures_set_format(
              &to->figures, has_option(to, "format") ? &to->format : NULL)) !=

@@ -121,9 +121,10 @@ static const es_option table[] = {
      "logT or a number (observed)",
      ES_OPT_CALL(es_scan_options, summary.max, read_max),
      .tags = SUMMARY | DRAW | COMPARE | TUI},
-    {"format", 0, "FORMAT", "png, svg or pdf (by the name of FILE, else png)",
+    {"format", 0, "FORMAT",
+     "png, svg, pdf, txt (by the name of FILE, else png)",
      ES_OPT_CALL(es_scan_options, format, read_format), .tags = PICTURE},
-    {"size", 0, "WxH", "pixels (PNG) or points, or such as 89x60mm",
+    {"size", 0, "WxH", "pixels (PNG), letters (txt), points or 89x60mm",
      ES_OPT_CALL(es_scan_options, figures, read_size), .tags = PICTURE},
     {"for", 0, "MEDIUM",
      "width: column, page, slide, icml, neurips, or screen: as wide as the "
@@ -140,9 +141,8 @@ static const es_option table[] = {
     {"colormap", 0, "NAME", "viridis, cividis or magma",
      ES_OPT_CALL(es_scan_options, figures.colormap, read_colormap),
      .tags = PICTURE | TUI, .value = "viridis"},
-    {"theme", 0, "NAME", "light or dark",
-     ES_OPT_CALL(es_scan_options, figures.theme, read_theme), .tags = PICTURE,
-     .value = "light"},
+    {"theme", 0, "NAME", "light or dark (light; for txt: dark)",
+     ES_OPT_CALL(es_scan_options, figures.theme, read_theme), .tags = PICTURE},
     {"log", 0, NULL, "curves, nans, loss: use a logarithmic scale",
      ES_OPT_FLAG(es_scan_options, figures.logarithmic),
      .tags = PICTURE | OF(CURVES) | OF(NANS) | OF(LOSS)},
@@ -331,8 +331,9 @@ const es_command es_draw_command = {
     .synopsis = "FIGURE[,FIGURE...]|all RUN.db... [OPTION...]",
     .examples = draw_examples,
     .summary = "draw figures of runs",
-    .details = "Figures:\n" ES_FIGURES_HELP
-               "all: every figure whose series the runs have. a+b: one page.",
+    .details =
+        "Figures:\n" ES_FIGURES_HELP
+        "all: every figure of the runs. a+b: one page. -o -: on the terminal.",
     TABLE,
     .takes = DRAW,
     .main = draw_main,

@@ -128,7 +128,7 @@ output 'zsh offers verbs' '^import:make a run file' zsh_options ''
 output 'zsh offers the options of a verb' '^--tags=' zsh_options import ''
 check 'zsh offers no other options for a verb' sh -c '! echo "$1" | grep -q heatmap' sh "$(zsh_options import '')"
 fish_offers() { "$scan" help --completion=fish >own.fish && fish -Nc ". ./own.fish; complete -C 'entropy-scan $1'"; }
-output 'fish offers an option with its help' "^--format=?.png, svg or pdf \(by the name of FILE" fish_offers 'draw --form'
+output 'fish offers an option with its help' "^--format=?.png, svg, pdf, txt \(by the name of FILE" fish_offers 'draw --form'
 output 'fish offers verbs' '^report.write runs' fish_offers 'rep'
 output 'fish offers choices' '^neurips' fish_offers 'draw --for n'
 output 'fish offers the options of a verb' '^--tags' fish_offers 'import --ta'

@@ -213,7 +213,7 @@ TEST(formats_are_parsed)
     assert_int_equal(format, ES_FORMAT_SVG);
     assert_string_equal(es_format_name(format), "svg");
     assert_int_equal(es_format_parse(&format, "jpeg"), ES_EUSAGE);
-    assert_non_null(strstr(es_message(), "png, svg or pdf"));
+    assert_non_null(strstr(es_message(), "png, svg, pdf or txt"));
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         assert_int_equal(es_format_of_path(&format, paths[i].path),
                          paths[i].found);
