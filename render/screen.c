@@ -158,6 +158,16 @@ int es_screen_say(es_screen *screen, int x, int y, int columns, es_style style,
     return es_screen_write(screen, x, y, columns, text, style);
 }
 
+void es_screen_copy_row(es_screen *screen, int y, const es_screen *from,
+                        int from_y)
+{
+    const int n = from->width < screen->width ? from->width : screen->width;
+    if (y < 0 || y >= screen->height || from_y < 0 || from_y >= from->height)
+        return;
+    memcpy(cell_at(screen, 0, y), cell_at(from, 0, from_y),
+           (size_t)n * sizeof(cell));
+}
+
 /* --- printing -------------------------------------------------------------*/
 
 static bool same_style(const es_style *a, const es_style *b)

@@ -81,6 +81,11 @@ int es_screen_write(es_screen *screen, int x, int y, int columns,
 int es_screen_say(es_screen *screen, int x, int y, int columns, es_style style,
                   const char *fmt, ...) ES_PRINTF(6, 7);
 
+/** Copies row `from_y` of another grid into row y, cut to the width of this
+ *  grid. Does nothing if either row does not exist. */
+void es_screen_copy_row(es_screen *screen, int y, const es_screen *from,
+                        int from_y);
+
 /**
  * Prints row y of the grid without a newline. Escape sequences set the colours
  * where they change and restore the default at the end; an ASCII screen prints

@@ -337,10 +337,9 @@ static void end(es_drawing *drawing)
 }
 
 es_status es_figure_draw_runs(es_picture **out, es_figure_kind kind,
-                              const es_figure_job *job)
+                              const es_figure_job *job, es_format format)
 {
-    static const es_picture_request request = {.wanted = true,
-                                               .format = ES_FORMAT_SVG};
+    const es_picture_request request = {.wanted = true, .format = format};
     reports printed = {NULL, 0};
     size_t n_failed = 0;
     es_drawing drawing;

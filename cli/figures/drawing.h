@@ -142,11 +142,6 @@ struct es_figure_entry {
 /** The table of all figures, indexed by es_figure_kind. */
 extern const es_figure_entry es_figure_entries[ES_N_FIGURES];
 
-/** Checks if the figure can show the run. Returns the status of the figure's
- *  es_figure_fits function. */
-es_status es_figure_fit(es_figure_kind kind,
-                        const es_run_summary *run) ES_MUST_USE;
-
 /** Draws an overview that has only the column of heads. This overview replaces
  *  the figure bands if there are many runs. Returns the same statuses as
  *  es_figure_draw. */

@@ -229,13 +229,28 @@ typedef struct es_figure_job {
  * Draws one figure into a display list, from the runs that the figure can show.
  * Writes no file.
  *
- *   out  owned by the caller
+ *   out     owned by the caller
+ *   format  determines the units of the size in the options
  *
  * Returns ES_OK; ES_ENOTFOUND if no run can be shown; other errors of
  * es_figures_make.
  */
 es_status es_figure_draw_runs(es_picture **out, es_figure_kind kind,
-                              const es_figure_job *job) ES_MUST_USE;
+                              const es_figure_job *job,
+                              es_format format) ES_MUST_USE;
+
+/**
+ * Stores the runs that the figure can show in `fitting` (n) and returns their
+ * number; returns 0 if they are too few for the figure, such as a single run
+ * for a difference.
+ */
+size_t es_figure_fitting(const es_run_summary **fitting, es_figure_kind kind,
+                         const es_run_summary *const *runs, size_t n);
+
+/** Returns ES_OK if the figure can show the run; otherwise ES_ENOTFOUND with a
+ *  message that says what the figure needs, or an error of reading the run. */
+es_status es_figure_fit(es_figure_kind kind,
+                        const es_run_summary *run) ES_MUST_USE;
 
 /**
  * Draws the requested figures of all runs and writes them, with a note on

@@ -28,6 +28,16 @@ es_status es_figure_fit(es_figure_kind kind, const es_run_summary *run)
     return es_figure_entries[kind].fits(run, &es_figure_entries[kind]);
 }
 
+size_t es_figure_fitting(const es_run_summary **fitting, es_figure_kind kind,
+                         const es_run_summary *const *runs, size_t n)
+{
+    size_t n_fitting = 0;
+    for (size_t i = 0; i < n; i++)
+        if (es_figure_fit(kind, runs[i]) == ES_OK)
+            fitting[n_fitting++] = runs[i];
+    return n_fitting >= (kind == ES_FIGURE_DELTA ? 2 : 1) ? n_fitting : 0;
+}
+
 /* --- needs -----------------------------------------------------------------*/
 
 es_status es_fits_any(const es_run_summary *run, const es_figure_entry *figure)

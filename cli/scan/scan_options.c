@@ -225,8 +225,8 @@ static const es_option table[] = {
      ES_OPT_FLAG(es_scan_options, tui), .tags = OLD},
     {"follow", 0, NULL,
      "redraw as the runs grow, until they end; q quits, left and right move "
-     "the step, space returns to live, s switches the series, up and down "
-     "switch the run",
+     "the step, space returns to live, s switches the series, f shows "
+     "figures, up and down switch the run",
      ES_OPT_FLAG(es_scan_options, follow), .tags = TUI | OLD},
     {"quiet", 'q', NULL, "print no table, only errors",
      ES_OPT_FLAG(es_scan_options, quiet), .tags = SUMMARY},

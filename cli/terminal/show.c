@@ -9,6 +9,7 @@
 #include "cli/output/print.h"
 #include "cli/runs/damage.h"
 #include "cli/terminal/browse.h"
+#include "cli/terminal/figure.h"
 #include "cli/terminal/live.h"
 #include "cli/terminal/tui.h"
 
@@ -43,6 +44,7 @@ typedef struct view {
     bool opened;
     es_browse browse; /* the list of many runs, with the selected run and the
                          sort order */
+    es_shown_figure figure; /* the figure that is shown instead of the runs */
     keys keys;
     char **rows; /* (n_rows) rows of the screen as text; owned */
     size_t n_rows;
@@ -143,9 +145,9 @@ typedef struct binding {
                   ESC O, and the letter `code`; '~': ESC [, the number `code`,
                   and ~ */
     unsigned char code;
-    enum { QUIT, STEP, JUMP, PAUSE, SERIES, SCROLL, OPEN, SORT } action;
-    /* STEP: number of samples to move; JUMP: step to show; SERIES, SCROLL:
-     * direction. */
+    enum { QUIT, STEP, JUMP, PAUSE, SERIES, SCROLL, OPEN, SORT, FIGURE } action;
+    /* STEP: number of samples to move; JUMP: step to show; SERIES, SCROLL,
+     * FIGURE: direction. */
     int64_t argument;
 } binding;
 
@@ -158,6 +160,8 @@ static const binding bindings[] = {
     {0, '\r', OPEN, 0},
     {0, '\n', OPEN, 0},
     {0, 'o', SORT, 0},
+    {0, 'f', FIGURE, 0},
+    {0, 'F', FIGURE, 1},
     {'[', 'A', SCROLL, 0},
     {'[', 'B', SCROLL, 1},
     {'[', 'C', STEP, 1},
@@ -265,12 +269,36 @@ static es_status press_list(bool *done, view *v, const binding *key)
     return ES_OK;
 }
 
+/* Handles a key that concerns the figure: opens or closes it, chooses another
+ * one, or scrolls it. Returns true if the key was handled. Every other key may
+ * change the runs that the figure shows. */
+static bool press_figure(view *v, const binding *key)
+{
+    es_shown_figure *figure = &v->figure;
+    const int64_t by = key->argument;
+    if (key->action == FIGURE)
+        es_shown_figure_turn(figure, by);
+    else if (figure->open && key->action == OPEN)
+        es_shown_figure_close(figure);
+    else if (figure->open && key->action == STEP && (by == MANY || by == -MANY))
+        figure->top += (int)by;
+    else if (figure->open && key->action == SCROLL && !is_list(v))
+        figure->top += by ? 1 : -1;
+    else {
+        figure->stale = true;
+        return false;
+    }
+    return true;
+}
+
 /* Handles a key. */
 static es_status press_key(view *v, const binding *key)
 {
     es_live *live = &v->live;
     const size_t n = live->n_shown > 0 ? live->n_shown : 1;
     bool done = false;
+    if (press_figure(v, key))
+        return ES_OK;
     es_status status = is_list(v) ? press_list(&done, v, key) : ES_OK;
     if (status < 0 || done)
         return status;
@@ -279,6 +307,7 @@ static es_status press_key(view *v, const binding *key)
     switch (key->action) {
     case OPEN:
     case SORT:
+    case FIGURE:
         break;
     case QUIT:
         v->quit = true;
@@ -397,9 +426,27 @@ static es_status draw_lines(es_screen **out, view *v, const es_tui *tui)
     lines->terminal = tui->terminal;
     lines->mode = tui->mode;
     lines->keys = tui->terminal.depth == ES_DEPTH_ASCII
-                      ? "q: quit, up/down: choose, enter: open, o: order"
-                      : "q quit  ↑/↓ choose  enter open  o order";
+                      ? "q: quit, up/down: choose, enter: open, f: figures, "
+                        "o: order"
+                      : "q quit  ↑/↓ choose  enter open  f figures  o order";
     return es_browse_draw(out, lines);
+}
+
+/* Draws the figure of the runs of `tui`. */
+static es_status draw_figure(es_screen **out, view *v, const es_tui *tui)
+{
+    const es_figure_source source = {.runs = tui->runs,
+                                     .n_runs = tui->n_runs,
+                                     .summary = &v->live.summary,
+                                     .colormap = v->colormap,
+                                     .terminal = tui->terminal};
+    return es_shown_figure_draw(
+        out, &v->figure, &source, tui->mode,
+        tui->terminal.depth == ES_DEPTH_ASCII
+            ? "q: quit, f/F: next/previous figure, enter: back, left/right: "
+              "step, s: series, page up/down: scroll"
+            : "q quit  f/F next/previous figure  enter back  ←/→ step  s "
+              "series  page ↑/↓ scroll");
 }
 
 static es_status draw_view(view *v)
@@ -424,13 +471,17 @@ static es_status draw_view(view *v)
              es_live_has_ended(live) ? ", all runs have ended" : "",
              problem ? ": " : "", problem ? problem : "");
     tui.keys = tui.terminal.depth == ES_DEPTH_ASCII
-                   ? "q: quit, left/right: step, space: live, s: series"
-                   : "q quit  ←/→ step  space live  s series";
+                   ? "q: quit, left/right: step, space: live, s: series, "
+                     "f: figures"
+                   : "q quit  ←/→ step  space live  s series  f figures";
     if (is_list(v) && tui.terminal.depth == ES_DEPTH_ASCII)
-        tui.keys = "q: quit, enter: all runs, up/down: next run, s: series";
+        tui.keys = "q: quit, enter: all runs, up/down: next run, s: series, "
+                   "f: figures";
     else if (is_list(v))
-        tui.keys = "q quit  enter all runs  ↑/↓ next run  ←/→ step  s series";
-    es_status status = is_list(v) && !v->opened
+        tui.keys = "q quit  enter all runs  ↑/↓ next run  ←/→ step  s series  "
+                   "f figures";
+    es_status status = v->figure.open ? draw_figure(&screen, v, &tui)
+                       : is_list(v) && !v->opened
                            ? draw_lines(&screen, v, &tui)
                            : es_tui_draw(&screen, &live->n_shown, &tui);
     if (status == ES_OK)
@@ -458,12 +509,13 @@ static es_status take_keys(view *v, bool *redraw, int64_t until)
 }
 
 /* Returns true if the live view should end, because the user quit or all runs
- * have ended. A paused view and a list of many runs stay open until the user
- * quits. */
+ * have ended. A paused view, a figure and a list of many runs stay open until
+ * the user quits. */
 static bool is_over(const view *v)
 {
-    return v->quit || (!is_list(v) && v->live.step == ES_STEP_LAST &&
-                       es_live_has_ended(&v->live));
+    return v->quit ||
+           (!is_list(v) && !v->figure.open && v->live.step == ES_STEP_LAST &&
+            es_live_has_ended(&v->live));
 }
 
 static es_status follow_runs(view *v)
@@ -472,6 +524,8 @@ static es_status follow_runs(view *v)
     bool redraw = true, changed;
     es_status status;
     while (!is_over(v)) {
+        if (v->figure.open && v->figure.behind && es_now_ms() >= v->figure.next)
+            redraw = v->figure.stale = true;
         if (es_tty_was_changed()) {
             forget_screen(v);
             if ((status = es_tty_write("\033[2J", strlen("\033[2J"))) < 0)
@@ -488,7 +542,8 @@ static es_status follow_runs(view *v)
             continue;
         if ((status = es_live_read(&changed, &v->live, false)) < 0)
             return status;
-        redraw = redraw || changed;
+        v->figure.behind = v->figure.behind || changed;
+        redraw = redraw || (changed && !v->figure.open);
         int64_t rest = (es_now_ms() - begin) * LEAST_REST;
         next = es_now_ms() + (rest > INTERVAL ? rest : INTERVAL);
     }
@@ -518,7 +573,7 @@ static es_status say_how(const view *v)
 
 static es_status show_live(es_show_result *out, const es_show_options *options)
 {
-    view v = {.colormap = options->colormap};
+    view v = {.colormap = options->colormap, .figure.kind = ES_FIGURE_CURVES};
     es_status status = es_live_open(&v.live, &out->n_failed, options->inputs,
                                     options->n_inputs, &options->summary);
     if (status == ES_OK && v.live.step != ES_STEP_LAST)
@@ -534,6 +589,7 @@ static es_status show_live(es_show_result *out, const es_show_options *options)
             status = say_how(&v);
     }
     es_live_close(&v.live);
+    es_shown_figure_close(&v.figure);
     forget_screen(&v);
     return status;
 }

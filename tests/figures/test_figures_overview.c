@@ -57,7 +57,8 @@ static es_picture *draw(const shown *of, size_t n_unread)
                                .n = of->n,
                                .n_unread = n_unread};
     return sound_picture(
-        es_figure_draw_runs(&picture, ES_FIGURE_OVERVIEW, &job), &picture);
+        es_figure_draw_runs(&picture, ES_FIGURE_OVERVIEW, &job, ES_FORMAT_SVG),
+        &picture);
 }
 
 static void clear(shown *s)
@@ -173,7 +174,8 @@ static es_picture *draw_kind(const shown *of, es_figure_kind kind)
     const es_figure_job job = {.options = &of->options,
                                .runs = (const es_run_summary *const *)of->runs,
                                .n = of->n};
-    return sound_picture(es_figure_draw_runs(&picture, kind, &job), &picture);
+    return sound_picture(
+        es_figure_draw_runs(&picture, kind, &job, ES_FORMAT_SVG), &picture);
 }
 
 /* For 96 configurations with four seeds each, heatmaps are thumbnails, curves

@@ -155,6 +155,15 @@ def many_runs():
     check("up opens the one before", p.shows("many2.db"), p.screen.text())
     p.send("\r")
     check("enter goes back to the lines", p.shows("> 0.3"), p.screen.text())
+    p.send("f")
+    check("f shows a figure of the chosen run", p.shows("next/previous figure") and
+          p.shows("overview"), p.screen.text())
+    p.send("\x1b[B")
+    p.send("\r")
+    check("enter goes back from the figure of the next run", p.shows("> 0.2"),
+          p.screen.text())
+    p.send("\x1b[A")
+    p.shows("> 0.3")
     p.send("q")
     check("q quits the lines", p.end() == 0 and clean(p), p.screen.text())
     p, code = ended(*paths, TERM="dumb")
@@ -217,6 +226,56 @@ def keys(run):
           "%s %s\n%s" % (code, p.remains(), p.sent[-300:].encode()))
     check("q restores the screen", p.screen.text() == "",
           p.screen.text())
+
+
+def figures(run):
+    """Checks that a key opens figures, which follow the run."""
+    p = live(run, size=(100, 32), NO_COLOR="1")
+    p.send("f")
+    check("f opens a figure and lists the others", p.shows("mean of each layer") and
+          p.shows("next/previous figure") and
+          all(name in p.screen.lines()[0] for name in ("overview", "heatmap", "loss")),
+          p.screen.text())
+    before = p.screen.text()
+    check("a figure follows the run", p.until(lambda: p.screen.text() != before, 20) and
+          taken(p), p.screen.text())
+    p.send("f")
+    check("f shows the next figure", p.until(
+        lambda: "mean of each layer" not in p.screen.text()) and p.shows("|"), p.screen.text())
+    for key, name, text in (
+            ("F", "F shows the previous figure", "mean of each layer"),
+            ("F", "F again shows the heatmap", "head")):
+        p.send(key)
+        check(name, p.shows(text), p.screen.text())
+    p.send("\x1b[H")
+    check("a figure shows the chosen step", p.shows("step 0"), p.screen.text())
+    p.send("s")
+    check("a figure shows the chosen series", p.until(lambda: "entropy_max" in
+          p.screen.text().replace("\n", "") or "step 0" in p.screen.text()), p.screen.text())
+    for size in SIZES:
+        p.resize(*size)
+        p.screen.rows = [[("~", PLAIN)] * size[0] for _ in range(size[1])]
+        gone = p.until(lambda: "~" not in p.screen.text())
+        check("a figure is redrawn at %d x %d" % size, gone and taken(p) and
+              not p.screen.unknown, p.screen.text())
+    p.resize(80, 12)
+    p.until(lambda: "head" not in p.screen.text())
+    seen = p.screen.text()
+    p.send("\x1b[6~")
+    check("page down scrolls a figure", p.until(lambda: p.screen.text() != seen),
+          p.screen.text())
+    p.send("\r")
+    check("enter goes back to the run", p.shows("f: figures"), p.screen.text())
+    p.send("f")
+    p.shows("next/previous")
+    p.send("q")
+    check("q quits a figure", p.end() == 0 and clean(p), p.screen.text())
+    p = live(run, "--step", "50", COLORTERM="truecolor")
+    p.send("F")
+    check("a figure has the terminal's colours", p.until(lambda: ";48;2;" in p.sent) and
+          p.shows("F next/previous"), p.screen.text())
+    p.send("q")
+    check("q quits a figure of a stopped run", p.end() == 0 and clean(p), p.screen.text())
 
 
 def resizing(run):
@@ -363,6 +422,7 @@ drawn_once(first.path)
 small_numbers()
 many_runs()
 keys(first.path)
+figures(first.path)
 resizing(first.path)
 signals(first.path)
 endings(first)

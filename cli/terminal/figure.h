@@ -1,0 +1,58 @@
+/**
+ * Shows a figure of the live view: the figures of cli/figures/list.h, drawn
+ * with characters from the runs that are watched.
+ */
+#ifndef ES_TERMINAL_FIGURE_H
+#define ES_TERMINAL_FIGURE_H
+
+#include "cli/figures/figures.h"
+#include "cli/terminal/terminal.h"
+#include "cli/terminal/watched.h"
+
+typedef struct es_shown_figure {
+    bool open; /* true: the figure is shown instead of the runs */
+    es_figure_kind kind;
+    bool stale;   /* the next update draws the figure again */
+    bool behind;  /* the runs have changed since the drawing */
+    int64_t next; /* time in ms before which the view should not draw it again
+                     only because the runs have changed */
+    bool fits[ES_N_FIGURES]; /* the figures that the runs of the drawing have */
+    es_screen *drawing;      /* NULL: nothing could be drawn */
+    char *problem;           /* the reason why nothing could be drawn */
+    int width, height;       /* of the terminal for which it was drawn */
+    int top;                 /* first row of the drawing that is visible */
+} es_shown_figure;
+
+/** The runs of a figure, and how they are summarised and coloured. */
+typedef struct es_figure_source {
+    const es_watched *runs; /* (n_runs) */
+    size_t n_runs;
+    const es_summary_options *summary;
+    es_colormap colormap;
+    es_terminal terminal;
+} es_figure_source;
+
+/** Opens the figure, or shows the next figure that the runs have, or the
+ *  previous one if `back` is true. */
+void es_shown_figure_turn(es_shown_figure *figure, bool back);
+
+/**
+ * Draws the figure again if it is stale or the terminal has another size.
+ * Without a figure that the runs have, figure->problem says so. Returns ES_OK
+ * or ES_ENOMEM.
+ */
+es_status es_shown_figure_update(es_shown_figure *figure,
+                                 const es_figure_source *source) ES_MUST_USE;
+
+/**
+ * Lays out the figure on a screen of the terminal's size: the names of the
+ * figures, the visible rows of the drawing, and a row with `mode` and `keys`.
+ * *out is owned by the caller. Returns ES_OK or ES_ENOMEM.
+ */
+es_status es_shown_figure_draw(es_screen **out, es_shown_figure *figure,
+                               const es_figure_source *source, const char *mode,
+                               const char *keys) ES_MUST_USE;
+
+void es_shown_figure_close(es_shown_figure *figure);
+
+#endif
