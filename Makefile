@@ -111,7 +111,7 @@ PRESETS = $(BUILD)/obj/hooks/trainer/settings/presets.S.o
 # The object that embeds the report page, and the page's scripts in the order of their dependencies.
 REPORT_PAGE = $(BUILD)/obj/cli/report/page.S.o
 REPORT_SCRIPTS = $(patsubst %,cli/report/%.js,inflate values plot dom data state scale steps \
-    heatmap chart curves maps csv runs fold parallel table flags config report)
+    heatmap chart curves maps csv runs fold parallel table flags figures config report)
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 host_objects = $(patsubst %,$(BUILD)/obj/%.o,$(1))

@@ -134,6 +134,9 @@ typedef struct es_figure_options {
 /** Returns the figure's name for --figure, such as "heatmap". */
 const char *es_figure_name(es_figure_kind kind);
 
+/** Returns the description of the figure: "every layer over the steps". */
+const char *es_figure_about(es_figure_kind kind);
+
 /** Requests the figures of a comma-separated list, such as "heatmap,loss". An
  *  item "heatmap+curves" puts these figures on one page; a list may have one
  *  such item. The options borrow `list`. Returns ES_OK or ES_EUSAGE. */

@@ -23,6 +23,15 @@ const char *es_figure_name(es_figure_kind kind)
     return es_figure_entries[kind].name;
 }
 
+const char *es_figure_about(es_figure_kind kind)
+{
+#define HELP(kind, name, label, needs, series, other, help) help,
+    static const char *const helps[] = {ES_FIGURES(HELP)};
+#undef HELP
+    const char *about = helps[kind] + strlen(es_figure_name(kind));
+    return about + strspn(about, " ");
+}
+
 es_status es_figure_fit(es_figure_kind kind, const es_run_summary *run)
 {
     return es_figure_entries[kind].fits(run, &es_figure_entries[kind]);

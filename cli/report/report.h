@@ -15,6 +15,7 @@
 #define ES_REPORT_H
 
 #include "analyzer/base/json_write.h"
+#include "cli/figures/figures.h"
 #include "cli/runs/summary.h"
 #include "cli/runs/tree.h"
 #include <stdio.h>
@@ -116,6 +117,43 @@ es_status es_report_write_series(es_json_writer *json, es_reader *reader,
 es_status es_report_write_maps(FILE *out, es_reader *reader, size_t run,
                                const es_run_summary *summary,
                                size_t n_runs) ES_MUST_USE;
+
+/** A figure of the page: an SVG, or the reason why the page lacks it. */
+typedef struct es_report_figure {
+    es_figure_kind kind;
+    unsigned char *packed; /* (n_packed) the SVG as a zlib stream */
+    size_t n_packed, size; /* size of the SVG */
+    char *reason;          /* NULL if the SVG is in the page */
+} es_report_figure;
+
+typedef struct es_report_figures {
+    es_report_figure *list; /* (n) at most one of each kind */
+    size_t n;
+} es_report_figures;
+
+/**
+ * Draws every figure that the runs have. Figures that need too much time for so
+ * many runs, and figures that are too large, are left out with a reason.
+ *
+ *   out         zero-initialised; the caller frees it with
+ *               es_report_figures_free, also after an error
+ *   runs        (n) with their final m
+ *   page_bytes  size of the page; the figures get a fifth of it
+ *
+ * Returns ES_OK or ES_ENOMEM.
+ */
+es_status es_report_figures_draw(es_report_figures *out,
+                                 const es_run_summary *const *runs, size_t n,
+                                 size_t page_bytes) ES_MUST_USE;
+
+/** Returns the size of the figures in the page. */
+size_t es_report_figures_bytes(const es_report_figures *figures);
+
+/** Writes a JSON element of class "figure" for each figure: {"name","about"},
+ *  and "size" and "packed" (base64) or "reason". */
+void es_report_figures_write(FILE *out, const es_report_figures *figures);
+
+void es_report_figures_free(es_report_figures *figures);
 
 /** Writes n bytes in base64 (RFC 4648), without line breaks. */
 void es_report_base64(FILE *out, const void *bytes, size_t n);

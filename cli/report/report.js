@@ -137,6 +137,7 @@
         Maps.start();
         Chart.start();
         Flags.start();
+        Figures.start();
         Config.start();
         State.follow(['series', 'open'], writeNotes);
     }

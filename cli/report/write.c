@@ -27,6 +27,7 @@ typedef struct filling {
     const char *title;
     char *summary; /* (n_summary) output of --json, as text */
     size_t n_summary;
+    es_report_figures figures;
     unsigned char *packed; /* (n_packed) the summary as a zlib stream */
     unsigned long n_packed;
 } filling;
@@ -191,7 +192,9 @@ static es_status fill(const filling *f, const char *name, size_t n)
         }
         return status;
     }
-    if (strcmp(place, "title") == 0)
+    if (strcmp(place, "figures") == 0)
+        es_report_figures_write(f->out, &f->figures);
+    else if (strcmp(place, "title") == 0)
         es_print_escaped(f->out, f->title, ES_ESCAPE_XML);
     else if (strcmp(place, "about") == 0)
         put_about(f);
@@ -245,23 +248,26 @@ es_status es_report_write(FILE *out, es_report_data *report,
     f.title = options->title ? options->title
               : n == 1       ? f.labels.text[0]
                              : "Attention entropy";
-    if ((status = print_summary(&f)) < 0 || (status = pack_summary(&f)) < 0)
+    const size_t whole = es_report_bytes(n);
+    if ((status = print_summary(&f)) < 0 || (status = pack_summary(&f)) < 0 ||
+        (status = es_report_figures_draw(&f.figures, f.all, n, whole)) < 0)
         goto done;
     /* The series get the rest of the page, but at least a quarter of the page
      * even if flags and configurations are large. The summary is written in
      * base64, which needs 4 letters per 3 bytes. */
-    size_t taken = f.n_packed / 3 * 4 + 4096;
+    size_t taken =
+        f.n_packed / 3 * 4 + 4096 + es_report_figures_bytes(&f.figures);
     for (int i = 0; i < N_PARTS; i++)
         taken += *parts[i].size;
     for (size_t i = 0; i < n; i++)
         taken += report->runs[i].n_series * ES_REPORT_SERIES_BYTES;
-    const size_t whole = es_report_bytes(n);
     size_t left = taken < whole ? whole - taken : 0;
     if (left < whole / 4)
         left = whole / 4;
     es_report_allot(report, left / 4 * 3 / sizeof(float));
     status = put_page(&f);
 done:
+    es_report_figures_free(&f.figures);
     free(f.packed);
     free(f.summary);
     es_run_labels_free(&f.labels);

@@ -375,6 +375,30 @@ def cannot_ask(browser):
           said == ["connect-src", "img-src", "script-src-elem"], said)
 
 
+def figures_are_shown(browser, downloads):
+    def images():
+        return browser.js("return Array.from(document.querySelectorAll('#figures img'),"
+                          " (image) => [image.alt.split(':')[0], image.naturalWidth])")
+    check("figures are closed at first", images() == [] and browser.js(
+        "return document.querySelectorAll('#figures > *').length") == 0)
+    browser.click("#figures-card > summary")
+    names = ["overview", "heatmap", "curves", "delta"]
+    check("every figure is listed", browser.until(
+        lambda: [text.split()[0] for text in texts(browser, "#figures summary")][:4] == names),
+        texts(browser, "#figures summary"))
+    check("no figure is drawn before it is opened", images() == [])
+    browser.js("for (const part of document.querySelectorAll('#figures details')) part.open = true")
+    n = browser.js("return document.querySelectorAll('#figures details').length")
+    check("every figure is an image", browser.until(
+        lambda: len(images()) == n and all(width > 100 for _, width in images())), images())
+    browser.js("document.querySelector('#figures a').click()")
+    check("a figure is saved as SVG", browser.until(
+        lambda: os.path.exists(downloads + "/overview.svg")), os.listdir(downloads))
+    with open(downloads + "/overview.svg", encoding="utf-8") as file:
+        check("the file is an SVG", "<svg " in file.read())
+    browser.js("document.getElementById('figures-card').open = false")
+
+
 def two_runs(browser, downloads):
     browser.open(pathlib.Path("two.html").resolve().as_uri())
     entropy = Wanted(browser, "entropy")
@@ -387,6 +411,7 @@ def two_runs(browser, downloads):
     curves_zoom(browser)
     series_change(browser, Wanted(browser, "max_logit"))
     csv_is_export(browser, downloads)
+    figures_are_shown(browser, downloads)
     configurations_differ(browser)
     flags_jump(browser)
     themes(browser)

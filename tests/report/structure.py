@@ -6,7 +6,11 @@ import base64
 import hashlib
 import json
 import os
+import pathlib
+import re
 import sys
+import xml.etree.ElementTree
+import zlib
 
 import make_runs
 import page
@@ -75,7 +79,8 @@ def holds_real_samples(name, shown, exported):
 
 def evil():
     report = page.Page("evil.html")
-    scripts = [t for t in report.texts if t[0] == "script"]
+    scripts = [t for t in report.texts
+               if t[0] == "script" and t[1].get("class") != "figure"]
     check("evil: the page has no foreign script", len(scripts) == 1 + 2 + 3 and
           not any(tag == "img" for tag, _ in report.elements), len(scripts))
     about, = report.json(id="about")
@@ -111,11 +116,48 @@ def long(shown, exported):
     curve_is_whole(entropy, exported["entropy", "train"])
 
 
+def has_figures(name, report):
+    """Checks that every figure is the one that draw writes, apart from its metadata."""
+    drawn = {}
+    for figure in report.json(**{"class": "figure"}):
+        raw = zlib.decompress(base64.b64decode(figure["packed"]))
+        check(f"{name}: {figure['name']} has its size", len(raw) == figure["size"])
+        drawn[figure["name"]] = raw.decode()
+        tags = {e.tag.rsplit("}", 1)[-1] for e in xml.etree.ElementTree.fromstring(raw).iter()}
+        check(f"{name}: {figure['name']} has only shapes and texts", "svg" in tags and
+              tags <= {"svg", "rect", "line", "polyline", "path", "circle", "g", "text",
+                       "image", "defs", "clipPath", "pattern", "use", "title", "desc"}, tags)
+    page.run(scan, name + ".db", "-q", "--all=" + name + ".figures", "--format", "svg")
+    wanted = {}
+    for path in sorted(pathlib.Path(name + ".figures").iterdir()):
+        text = re.sub("<desc>.*?</desc>\n", "", path.read_text(), flags=re.S)
+        wanted[path.stem.split("-", 1)[1]] = text
+    check(f"{name}: the page has every figure", sorted(drawn) == sorted(wanted),
+          (sorted(drawn), sorted(wanted)))
+    check(f"{name}: the figures are those of draw", drawn == wanted,
+          [key for key in drawn if drawn[key] != wanted.get(key)])
+
+
+def leaves_out():
+    """Checks that a page of many runs gives the reason for each figure that it lacks."""
+    report = page.Page("tree500.html")
+    figures = {f["name"]: f for f in report.json(**{"class": "figure"})}
+    check("500 runs have an overview and curves",
+          all("packed" in figures[name] for name in ("overview", "curves")))
+    check("figures with a panel per run are left out",
+          "at most 12" in figures["raster"].get("reason", ""), figures["raster"].keys())
+    check("figures that read every run are left out",
+          "at most 150" in figures["loss"].get("reason", ""), figures["loss"].keys())
+    check("a figure that is too large is left out",
+          "MB, too large" in figures["heatmap"].get("reason", ""), figures["heatmap"].keys())
+
+
 def main():
     for name in ("evil", "big", "long"):
         report = page.Page(name + ".html")
         is_sealed(name, report)
         says_the_same(name, report)
+        has_figures(name, report)
         shown = series_of(report)
         exported = page.samples(scan, name + ".db")
         holds_real_samples(name, shown, exported)
@@ -128,6 +170,7 @@ def main():
                 len(s["steps"]) == 1000 and "curve" not in s
                 for s in shown.values()) and len(shown) == 3)
     evil()
+    leaves_out()
 
 
 main()
