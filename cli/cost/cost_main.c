@@ -7,6 +7,7 @@
 #include "cli/program/command.h"
 #include "cli/runs/damage.h"
 #include "cli/runs/tree.h"
+#include "cli/terminal/figure.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -97,8 +98,8 @@ static const es_option options[] = {
      ES_OPT_REAL(es_cost_options, look.letters_size, 4, 40)},
     {"title", 0, "TEXT", "title above the picture",
      ES_OPT_TEXT(es_cost_options, look.title)},
-    {"theme", 0, "NAME", "light or dark",
-     ES_OPT_CALL(es_cost_options, look.theme, read_theme), .value = "light"},
+    {"theme", 0, "NAME", "light or dark (light; for txt: dark)",
+     ES_OPT_CALL(es_cost_options, look.theme, read_theme)},
     ES_SALVAGE_OPTION,
     ES_HELP_OPTION,
 };
@@ -177,6 +178,7 @@ static es_status check_options(es_cost_options *given)
         if (!given->draws && has_option(given, of_figure[i]))
             return es_fail(ES_EUSAGE, "--%s: needs --figure", of_figure[i]);
     const es_format format = given->format;
+    es_figures_fit_terminal(&given->look, has_option(given, "theme"));
     return given->draws
                ? es_figure_format(&given->format, &given->look, given->output,
                                   has_option(given, "format") ? &format : NULL)
@@ -194,8 +196,8 @@ static es_status write_figure(FILE *stream, const es_cost_entry *entries,
                            ? es_cost_draw_inverse(&picture, given)
                            : es_cost_draw(&picture, entries, n, given);
     if (status == ES_OK)
-        status = es_picture_write(picture, stream, given->format,
-                                  ES_PIXELS_A_POINT, &note, 1);
+        status = es_figure_write(picture, stream, given->format, &given->look,
+                                 &note, 1);
     es_picture_free(picture);
     return status;
 }
@@ -207,7 +209,8 @@ static es_status write_output(const es_cost_entry *entries, size_t n,
     es_output *output = NULL;
     const bool piped = strcmp(given->output, "-") == 0;
     es_status status;
-    if (given->draws && piped && isatty(STDOUT_FILENO))
+    if (given->draws && piped && isatty(STDOUT_FILENO) &&
+        given->format != ES_FORMAT_TEXT)
         return es_fail(ES_EUSAGE, "standard output is a terminal: a picture "
                                   "needs a file or a pipe (-o FILE)");
     if ((status = es_output_check_text(given->output, given->inputs,

@@ -66,12 +66,16 @@ static bool fits_terminal(const es_figure_options *options)
     return options->medium == ES_MEDIUM_SCREEN && !(options->width > 0);
 }
 
-static es_status print_text(const es_picture *picture, FILE *stream,
-                            const es_figure_options *options)
+es_status es_figure_write(const es_picture *picture, FILE *out,
+                          es_format format, const es_figure_options *options,
+                          const es_picture_note *notes, size_t n_notes)
 {
+    if (format != ES_FORMAT_TEXT)
+        return es_picture_write(picture, out, format, ES_PIXELS_A_POINT, notes,
+                                n_notes);
     return es_cells_print(
-        picture, stream, fits_terminal(options) ? options->columns : 0,
-        es_print_has_colour(stream) ? options->depth : ES_DEPTH_ASCII);
+        picture, out, fits_terminal(options) ? options->columns : 0,
+        es_print_has_colour(out) ? options->depth : ES_DEPTH_ASCII);
 }
 
 /* Writes one picture, or n pictures as the pages of a PDF, together with the
@@ -98,13 +102,9 @@ static es_status write_pictures(const char *path,
     if ((status = es_output_open(&output, &stream, path)) < 0)
         return status;
     const size_t n_notes = make_notes(notes, texts, drawing);
-    if (format == ES_FORMAT_TEXT)
-        status = print_text(pictures[0], stream, job->options);
-    else
-        status =
-            n > 1 ? es_pictures_write_pdf(pictures, n, stream, notes, n_notes)
-                  : es_picture_write(pictures[0], stream, format,
-                                     ES_PIXELS_A_POINT, notes, n_notes);
+    status = n > 1 ? es_pictures_write_pdf(pictures, n, stream, notes, n_notes)
+                   : es_figure_write(pictures[0], stream, format, job->options,
+                                     notes, n_notes);
     if (status < 0) {
         es_output_abandon(output);
         return es_fail(status, "%s: %s", path, es_message());

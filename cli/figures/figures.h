@@ -213,6 +213,13 @@ es_status es_figures_set_format(es_figure_options *options,
 es_figure_style es_figures_style(const es_figure_options *options,
                                  es_format format);
 
+/** Writes a picture like es_picture_write; text has the width, characters and
+ *  colours of the options, and colours only if the stream gets them. */
+es_status es_figure_write(const es_picture *picture, FILE *out,
+                          es_format format, const es_figure_options *options,
+                          const es_picture_note *notes,
+                          size_t n_notes) ES_MUST_USE;
+
 /** A job for es_figures_make: the figures to draw and their runs. */
 typedef struct es_figure_job {
     const es_figure_options *options;

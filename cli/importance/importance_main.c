@@ -9,6 +9,7 @@
 #include "cli/program/command.h"
 #include "cli/runs/damage.h"
 #include "cli/runs/tree.h"
+#include "cli/terminal/figure.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -59,8 +60,8 @@ static const es_option options[] = {
      .expects = ES_MEDIA_EXPECTED},
     {"title", 0, "TEXT", "title above the picture",
      ES_OPT_TEXT(arguments, look.title)},
-    {"theme", 0, "NAME", "light or dark",
-     ES_OPT_CALL(arguments, look.theme, read_theme), .value = "light"},
+    {"theme", 0, "NAME", "light or dark (light; for txt: dark)",
+     ES_OPT_CALL(arguments, look.theme, read_theme)},
     ES_SALVAGE_OPTION,
     ES_HELP_OPTION,
 };
@@ -103,6 +104,7 @@ static es_status check_arguments(arguments *given)
     static const char *const of_figure[] = {"format", "size", "for", "title",
                                             "theme"};
     const es_format format = given->format;
+    es_figures_fit_terminal(&given->look, has_option(given, "theme"));
     if (!es_stats_gsl())
         return es_fail(ES_EUSAGE, "importance: this program is built without "
                                   "GSL: build it with libgsl-dev");
@@ -168,8 +170,8 @@ static es_status write_figure(FILE *stream, const es_importance *importance,
     es_picture *picture = NULL;
     es_status status = es_importance_draw(&picture, importance, &style);
     if (status == ES_OK)
-        status = es_picture_write(picture, stream, given->format,
-                                  ES_PIXELS_A_POINT, &note, 1);
+        status = es_figure_write(picture, stream, given->format, &given->look,
+                                 &note, 1);
     es_picture_free(picture);
     return status;
 }
@@ -226,7 +228,7 @@ static es_status write_output(const es_importance *importance,
     es_output *output = NULL;
     es_status status;
     if (given->figure && strcmp(given->output, "-") == 0 &&
-        isatty(STDOUT_FILENO))
+        isatty(STDOUT_FILENO) && given->format != ES_FORMAT_TEXT)
         return es_fail(ES_EUSAGE, "standard output is a terminal: a picture "
                                   "needs a file or a pipe (-o FILE)");
     if ((status = es_output_check_text(given->output, given->inputs,

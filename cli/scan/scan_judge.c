@@ -5,7 +5,7 @@
 #include "analyzer/base/text.h"
 #include "cli/output/output.h"
 #include "cli/program/command.h"
-#include "cli/terminal/terminal.h"
+#include "cli/terminal/figure.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -81,20 +81,6 @@ static es_status place_output(es_scan_options *to)
                        to->output);
     to->text_file = to->output;
     return ES_OK;
-}
-
-/* Sets the characters, colours and width of figures that are written as text.
-   With --color=always they have colours even if the terminal has none. */
-static void choose_characters(es_scan_options *options)
-{
-    es_figure_options *to = &options->figures;
-    es_terminal terminal;
-    es_terminal_detect(&terminal);
-    to->theme_given = has(options, "theme");
-    to->columns = terminal.width;
-    to->depth = terminal.depth == ES_DEPTH_ASCII && !isatty(STDOUT_FILENO)
-                    ? ES_DEPTH_256
-                    : terminal.depth;
 }
 
 /* Returns true if output i is a figure that is written to standard output as
@@ -321,7 +307,7 @@ es_status es_scan_judge(es_scan_options *to)
        read, so the largest value of all runs is not known yet. */
     if (to->jsonl && !has_option(to, "max") && !es_figures_any(&to->figures))
         to->summary.max.policy = ES_MAX_RUN;
-    choose_characters(to);
+    es_figures_fit_terminal(&to->figures, has_option(to, "theme"));
     if ((status = place_output(to)) != ES_OK ||
         (status = es_figures_set_format(
              &to->figures, has_option(to, "format") ? &to->format : NULL)) !=

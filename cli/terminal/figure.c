@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     /* A figure that took t ms is drawn again after at least REST * t ms if the
@@ -21,6 +22,17 @@ enum {
     /* Height in rows that most figures fit into; a lower terminal scrolls. */
     SCROLLED_ROWS = 38
 };
+
+void es_figures_fit_terminal(es_figure_options *options, bool theme_given)
+{
+    es_terminal terminal;
+    es_terminal_detect(&terminal);
+    options->theme_given = theme_given;
+    options->columns = terminal.width;
+    options->depth = terminal.depth == ES_DEPTH_ASCII && !isatty(STDOUT_FILENO)
+                         ? ES_DEPTH_256
+                         : terminal.depth;
+}
 
 /* --- runs -----------------------------------------------------------------*/
 

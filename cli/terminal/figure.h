@@ -1,6 +1,7 @@
 /**
- * Shows a figure of the live view: the figures of cli/figures/list.h, drawn
- * with characters from the runs that are watched.
+ * Fits figures to the terminal, and shows a figure of the live view: the
+ * figures of cli/figures/list.h, drawn with characters from the runs that are
+ * watched.
  */
 #ifndef ES_TERMINAL_FIGURE_H
 #define ES_TERMINAL_FIGURE_H
@@ -8,6 +9,14 @@
 #include "cli/figures/figures.h"
 #include "cli/terminal/terminal.h"
 #include "cli/terminal/watched.h"
+
+/**
+ * Sets the width, characters and colours of figures that are written as text,
+ * for the terminal of standard output. If standard output is not a terminal,
+ * text that --color=always colours has the colours that the environment
+ * describes, or 256 colours.
+ */
+void es_figures_fit_terminal(es_figure_options *options, bool theme_given);
 
 typedef struct es_shown_figure {
     bool open; /* true: the figure is shown instead of the runs */

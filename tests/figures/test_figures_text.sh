@@ -103,5 +103,7 @@ check 'a figure is as wide as the terminal' eval 'NO_COLOR=1 terminal 150 30 "$s
 for columns in 7 20 40; do
     check "a figure fits into $columns columns" eval "NO_COLOR=1 terminal $columns 10 '$scan' draw curves,heatmap,timeline run.db -o - | narrow $columns"
 done
+check 'the figure of cost is text' eval '"$scan" cost run.db --figure flops --format txt -o - >c.txt && plain c.txt && narrow 80 <c.txt && grep -q FFN c.txt'
+check 'a terminal shows the figure of cost' eval 'NO_COLOR=1 terminal 90 30 "$scan" cost run.db --figure flops -o - >c.txt && plain c.txt && narrow 90 <c.txt'
 check 'a terminal gets no PNG' eval '! terminal 80 24 "$scan" draw heatmap run.db --format png -o - >p.txt && grep -q "standard output is a terminal" p.txt'
 finish
