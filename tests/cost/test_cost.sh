@@ -85,7 +85,7 @@ output 'a folder stands for the run files below it' '^(.*/)?sm(\.db)? +SM +12 +4
 exits '--font-size needs --figure' 2 '--font-size: needs --figure' "$scan" cost SM --font-size 7
 exits '--shares needs --figure' 2 '--shares: needs --figure' "$scan" cost SM --shares
 exits 'an unknown figure is refused' 2 'flops, communication, latency or inverse' "$scan" cost SM --figure pie -o a.png
-exits 'a figure needs a format' 2 'end the name in \.png, \.svg or \.pdf' "$scan" cost SM --figure flops -o a
+exits 'a figure needs a format' 2 'end the name in \.png, \.svg, \.pdf or \.txt' "$scan" cost SM --figure flops -o a
 exits 'a format may not contradict a name' 2 '--format pdf contradicts the file name a\.png' "$scan" cost SM --figure flops -o a.png --format pdf
 exits 'a picture has a size that its format can have' 2 '--size: ' \
     "$scan" cost SM --figure flops -o a.png --size 99999x99999
