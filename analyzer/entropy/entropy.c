@@ -44,12 +44,15 @@ static int count_visible(const unsigned char *mask, int n)
 
 es_ref_row es_ref_row_nonfinite(int count)
 {
-    return (es_ref_row){NAN, NAN, NAN, NAN, count, count == 0, NAN, NAN, NAN};
+    es_ref_row row = {.nonfinite = count, .unseen = count == 0};
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        row.values[i] = NAN;
+    return row;
 }
 
 es_ref_row es_ref_row_probs(es_numbers att, int n, const unsigned char *mask)
 {
-    es_ref_row row = {.lse = NAN, .max_logit = NAN};
+    es_ref_row row = {.nonfinite = 0};
     int count = 0, first = -1;
     for (int j = 0; j < n; j++) {
         if (!is_visible(mask, j))
@@ -61,8 +64,8 @@ es_ref_row es_ref_row_probs(es_numbers att, int n, const unsigned char *mask)
         return es_ref_row_nonfinite(count);
     for (int j = first; j < n; j++)
         if (is_visible(mask, j))
-            row.entropy += surprise((double)es_number(att, j));
-    row.sink = (double)es_number(att, first);
+            row.values[ES_ROW_ENTROPY] += surprise((double)es_number(att, j));
+    row.values[ES_ROW_SINK] = (double)es_number(att, first);
     return row;
 }
 
@@ -123,7 +126,10 @@ es_ref_row es_ref_row_qk(const es_ref_query *x)
     if (has_odd_product(x) || isnan(x->scale) || !fits_float(top) ||
         (x->sink_logit && !(*x->sink_logit < INFINITY)))
         return es_ref_row_nonfinite(n_visible);
-    es_ref_row row = {.lse = top + log(sum), .max_logit = top, .top = 1 / sum};
+    es_ref_row row = {.values = {[ES_ROW_LSE] = top + log(sum),
+                                 [ES_ROW_MAX_LOGIT] = top,
+                                 [ES_ROW_TOP] = 1 / sum}};
+    double *const values = row.values;
     int sink = 0;
     while (!is_visible(x->mask, sink))
         sink++;
@@ -131,13 +137,14 @@ es_ref_row es_ref_row_qk(const es_ref_query *x)
         if (!is_visible(x->mask, j))
             continue;
         const double weight = exp(score(x, j) - top) / sum;
-        row.entropy += surprise(weight);
-        row.distance += weight * fabs(x->position - j);
+        values[ES_ROW_ENTROPY] += surprise(weight);
+        values[ES_ROW_DISTANCE] += weight * fabs(x->position - j);
         if (j == sink)
-            row.sink = weight;
+            values[ES_ROW_SINK] = weight;
     }
     if (x->sink_logit)
-        row.missing = 1 / (1 + exp(row.lse - (double)*x->sink_logit));
+        values[ES_ROW_MISSING] =
+            1 / (1 + exp(values[ES_ROW_LSE] - (double)*x->sink_logit));
     return row;
 }
 
@@ -149,27 +156,15 @@ float es_temperature(const float *temperature, size_t position)
                                                         : temperature[position];
 }
 
-static void store_value(float *array, size_t position, double value,
-                        bool unseen)
+void es_rows_store(const es_row_arrays *rows, size_t position,
+                   const es_ref_row *row)
 {
-    if (array)
-        array[position] = unseen ? es_missing() : (float)value;
-}
-
-void es_rows_store(const es_rows *rows, size_t position, const es_ref_row *row,
-                   bool from_qk)
-{
-    store_value(rows->entropy, position, row->entropy, row->unseen);
-    store_value(rows->sink, position, row->sink, row->unseen);
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        if (rows->floats[i])
+            rows->floats[i][position] =
+                row->unseen ? es_missing() : (float)row->values[i];
     if (rows->nonfinite)
         rows->nonfinite[position] = row->nonfinite;
-    if (!from_qk)
-        return;
-    store_value(rows->lse, position, row->lse, row->unseen);
-    store_value(rows->max_logit, position, row->max_logit, row->unseen);
-    store_value(rows->missing, position, row->missing, row->unseen);
-    store_value(rows->distance, position, row->distance, row->unseen);
-    store_value(rows->top, position, row->top, row->unseen);
 }
 
 /* --- reference kernels ---------------------------------------------------- */
@@ -180,7 +175,7 @@ static void reference_probs(const es_entropy_part *part)
         const es_ref_row row =
             es_ref_row_probs(es_numbers_from(part->in, i * part->in_row),
                              es_key_limit(part->keys, i), part->keys->mask);
-        es_rows_store(&part->rows, (size_t)(i - part->first), &row, false);
+        es_rows_store(&part->rows, (size_t)(i - part->first), &row);
     }
 }
 
@@ -203,7 +198,7 @@ static void reference_qk(const es_entropy_part *part, float *scratch)
         if (!es_is_wanted(part, i))
             continue;
         const es_ref_row row = es_ref_row_qk(&query);
-        es_rows_store(&part->rows, (size_t)(i - part->first), &row, true);
+        es_rows_store(&part->rows, (size_t)(i - part->first), &row);
     }
 }
 
@@ -235,7 +230,7 @@ typedef struct part_result {
 
 typedef struct entropy_call {
     const es_entropy_kernels *set;
-    const es_rows *rows;
+    const es_row_arrays *rows;
     const es_entropy_input *in, *k; /* in: weights or queries; k: keys, or
                                        NULL with weights */
     const es_attention_shape *shape;
@@ -435,34 +430,27 @@ static es_entropy_part part_at(const entropy_call *call, int64_t index)
  * caller has not requested them. Sets their pointers in `rows` to scratch
  * memory.
  */
-static void add_rows(const entropy_call *call, es_rows *rows, float *from)
+static void add_rows(const entropy_call *call, es_row_arrays *rows, float *from)
 {
-    float **const arrays[ES_N_ROW_STATISTICS] = {
-        [ES_ROW_ENTROPY] = &rows->entropy,
-        [ES_ROW_MAX_LOGIT] = &rows->max_logit,
-        [ES_ROW_SINK] = &rows->sink,
-        [ES_ROW_MISSING] = &rows->missing,
-        [ES_ROW_DISTANCE] = &rows->distance,
-        [ES_ROW_TOP] = &rows->top};
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
-        if (call->needs[i] && arrays[i] && !*arrays[i])
-            *arrays[i] = from + i * ES_QK_ROWS;
+        if (call->needs[i] && i != ES_ROW_NONFINITE && !rows->floats[i])
+            rows->floats[i] = from + i * ES_QK_ROWS;
     if (call->needs[ES_ROW_NONFINITE] && !rows->nonfinite)
         rows->nonfinite =
             (int32_t *)(void *)(from + ES_ROW_NONFINITE * (size_t)ES_QK_ROWS);
 }
 
-static void store_unseen(const es_rows *rows, size_t position, bool from_qk)
+static void store_unseen(const es_row_arrays *rows, size_t position)
 {
     const es_ref_row row = es_ref_row_nonfinite(0);
-    es_rows_store(rows, position, &row, from_qk);
+    es_rows_store(rows, position, &row);
 }
 
 static void hide_rows(const es_entropy_part *part)
 {
     for (int i = part->first; part->query_mask && i < part->end; i++)
         if (!es_is_wanted(part, i))
-            store_unseen(&part->rows, (size_t)(i - part->first), true);
+            store_unseen(&part->rows, (size_t)(i - part->first));
 }
 
 static bool is_late(entropy_call *call)
@@ -488,10 +476,10 @@ static void note_next(const entropy_call *call, es_entropy_part *part,
     part->next_k = next.k;
 }
 
-static void leave_part(const entropy_call *call, const es_entropy_part *part)
+static void leave_part(const es_entropy_part *part)
 {
     for (int i = part->first; i < part->end; i++)
-        store_unseen(&part->rows, (size_t)(i - part->first), call->k);
+        store_unseen(&part->rows, (size_t)(i - part->first));
 }
 
 static void run_kernel(const entropy_call *call, es_entropy_part *part,
@@ -511,14 +499,14 @@ static void do_part(entropy_call *call, int64_t index, float *scratch)
 {
     es_entropy_part part = part_at(call, index);
     if (is_late(call)) {
-        leave_part(call, &part);
+        leave_part(&part);
         return;
     }
     if (call->results)
         add_rows(call, &part.rows, scratch + call->kernel_size);
     run_kernel(call, &part, index, scratch);
     if (is_late(call)) {
-        leave_part(call, &part);
+        leave_part(&part);
         return;
     }
     hide_rows(&part);
@@ -564,7 +552,7 @@ static bool add_sequence(es_head_sums *sums, const entropy_call *call,
     return is_done;
 }
 
-static void finish_heads(const entropy_call *call, const es_heads *heads)
+static void finish_heads(const entropy_call *call, const es_head_arrays *heads)
 {
     for (int h = 0; h < call->shape->n_heads; h++) {
         es_head_sums sums = es_head_sums_start();
@@ -579,15 +567,13 @@ static void finish_heads(const entropy_call *call, const es_heads *heads)
 }
 
 /** Determines the row statistics that the requested head statistics need. */
-static void note_needs(entropy_call *call, const es_heads *heads)
+static void note_needs(entropy_call *call, const es_head_arrays *heads)
 {
     call->needs[ES_ROW_ENTROPY] = true;
-    call->needs[ES_ROW_MAX_LOGIT] = heads->max_logit;
-    call->needs[ES_ROW_SINK] = heads->sink;
-    call->needs[ES_ROW_MISSING] = heads->missing;
-    call->needs[ES_ROW_DISTANCE] = heads->distance;
-    call->needs[ES_ROW_TOP] = heads->top;
     call->needs[ES_ROW_NONFINITE] = heads->nonfinite_weights;
+    for (int i = 0; i < ES_N_HEAD_SERIES; i++)
+        if (heads->floats[i])
+            call->needs[es_head_row((es_head_series)i)] = true;
 }
 
 /* --- whole call ----------------------------------------------------------- */
@@ -651,13 +637,15 @@ static void hide_surplus(const entropy_call *call)
     for (int h = 0; h < shape->n_heads; h++)
         for (int i = shape->query_starts[shape->n_batch]; i < shape->n_queries;
              i++)
-            store_unseen(call->rows, (size_t)h * rows_of_head(call) + (size_t)i,
-                         true);
+            store_unseen(call->rows,
+                         (size_t)h * rows_of_head(call) + (size_t)i);
 }
 
-es_status es_entropy_with(const es_entropy_kernels *set, const es_rows *rows,
-                          const es_heads *heads, const es_entropy_input *in,
-                          const es_entropy_input *k,
+/* Same as es_entropy_with, but for numbered arrays. */
+static es_status run_call(const es_entropy_kernels *set,
+                          const es_row_arrays *rows,
+                          const es_head_arrays *heads,
+                          const es_entropy_input *in, const es_entropy_input *k,
                           const es_attention_shape *shape, int n_threads)
 {
     entropy_call call = {
@@ -688,6 +676,61 @@ done:
     return status;
 }
 
+/* --- arrays of the caller ------------------------------------------------- */
+
+/* Returns true if the statistic is computed from queries and keys, or from
+   weights unless `from_qk`. */
+static bool is_computed(es_row_statistic statistic, bool from_qk)
+{
+    if (from_qk)
+        return !es_row_statistic_is_of_scores(statistic);
+    return statistic == ES_ROW_ENTROPY || statistic == ES_ROW_SINK;
+}
+
+static es_row_arrays number_rows(const es_rows *rows)
+{
+    return (es_row_arrays){.floats = {[ES_ROW_ENTROPY] = rows->entropy,
+                                      [ES_ROW_LSE] = rows->lse,
+                                      [ES_ROW_MAX_LOGIT] = rows->max_logit,
+                                      [ES_ROW_SINK] = rows->sink,
+                                      [ES_ROW_MISSING] = rows->missing,
+                                      [ES_ROW_DISTANCE] = rows->distance,
+                                      [ES_ROW_TOP] = rows->top},
+                           .nonfinite = rows->nonfinite};
+}
+
+static es_head_arrays number_heads(const es_heads *heads)
+{
+    return (es_head_arrays){
+        .floats = {[ES_HEAD_ENTROPY] = heads->entropy,
+                   [ES_HEAD_ENTROPY_MIN] = heads->entropy_min,
+                   [ES_HEAD_ENTROPY_MAX] = heads->entropy_max,
+                   [ES_HEAD_MAX_LOGIT] = heads->max_logit,
+                   [ES_HEAD_SINK] = heads->sink,
+                   [ES_HEAD_MISSING_MASS] = heads->missing,
+                   [ES_HEAD_DISTANCE] = heads->distance,
+                   [ES_HEAD_TOP] = heads->top},
+        .finite_rows = heads->finite_rows,
+        .nonfinite_rows = heads->nonfinite_rows,
+        .nonfinite_weights = heads->nonfinite_weights};
+}
+
+es_status es_entropy_with(const es_entropy_kernels *set, const es_rows *rows,
+                          const es_heads *heads, const es_entropy_input *in,
+                          const es_entropy_input *k,
+                          const es_attention_shape *shape, int n_threads)
+{
+    es_row_arrays row_arrays = number_rows(rows);
+    es_head_arrays head_arrays;
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        if (!is_computed((es_row_statistic)i, k))
+            row_arrays.floats[i] = NULL;
+    if (heads)
+        head_arrays = number_heads(heads);
+    return run_call(set, &row_arrays, heads ? &head_arrays : NULL, in, k, shape,
+                    n_threads);
+}
+
 /* --- comparison with the reference ---------------------------------------- */
 
 static const float trial_sink = 0.5F;
@@ -713,22 +756,17 @@ static const es_attention_shape trial_shapes[] = {{.n_batch = 1,
 #define TRIAL_NUMBERS (TRIAL_ROWS * 35)
 
 typedef struct trial_results {
-    float entropy[TRIAL_ROWS], lse[TRIAL_ROWS], max_logit[TRIAL_ROWS];
-    float sink[TRIAL_ROWS], missing[TRIAL_ROWS], distance[TRIAL_ROWS];
-    float top[TRIAL_ROWS];
+    float floats[ES_N_ROW_STATISTICS][TRIAL_ROWS];
     int32_t nonfinite[TRIAL_ROWS];
 } trial_results;
 
-static es_rows trial_rows(trial_results *out)
+static es_row_arrays trial_rows(trial_results *out, bool from_qk)
 {
-    return (es_rows){.entropy = out->entropy,
-                     .lse = out->lse,
-                     .max_logit = out->max_logit,
-                     .sink = out->sink,
-                     .nonfinite = out->nonfinite,
-                     .missing = out->missing,
-                     .distance = out->distance,
-                     .top = out->top};
+    es_row_arrays rows = {.nonfinite = out->nonfinite};
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        if (is_computed((es_row_statistic)i, from_qk))
+            rows.floats[i] = out->floats[i];
+    return rows;
 }
 
 /** Returns the next number, in [0,1), of a fixed pseudo-random sequence. */
@@ -745,27 +783,16 @@ static bool close_enough(float got, float wanted)
     return fabsf(got - wanted) <= 1e-5F + 1e-5F * fabsf(wanted);
 }
 
-/** Compares the statistics that only es_qk_statistics computes. */
-static bool same_scores(const trial_results *got, const trial_results *wanted,
-                        int i)
-{
-    return close_enough(got->lse[i], wanted->lse[i]) &&
-           close_enough(got->max_logit[i], wanted->max_logit[i]) &&
-           close_enough(got->missing[i], wanted->missing[i]) &&
-           close_enough(got->distance[i], wanted->distance[i]) &&
-           close_enough(got->top[i], wanted->top[i]);
-}
-
+/* Compares n rows. Statistics that are not computed are 0 in both results. */
 static bool same_results(const trial_results *got, const trial_results *wanted,
-                         int n, bool qk)
+                         int n)
 {
-    for (int i = 0; i < n; i++)
-        if (!close_enough(got->entropy[i], wanted->entropy[i]) ||
-            !close_enough(got->sink[i], wanted->sink[i]) ||
-            got->nonfinite[i] != wanted->nonfinite[i] ||
-            (qk && !same_scores(got, wanted, i)))
-            return false;
-    return true;
+    for (int s = 0; s < ES_N_ROW_STATISTICS; s++)
+        for (int i = 0; i < n; i++)
+            if (!close_enough(got->floats[s][i], wanted->floats[s][i]))
+                return false;
+    return memcmp(got->nonfinite, wanted->nonfinite,
+                  (size_t)n * sizeof *got->nonfinite) == 0;
 }
 
 /**
@@ -824,11 +851,12 @@ static bool rows_agree(const es_entropy_kernels *set,
                        const es_attention_shape *shape)
 {
     trial_results got = {.nonfinite = {0}}, wanted = {.nonfinite = {0}};
-    es_rows got_rows = trial_rows(&got), wanted_rows = trial_rows(&wanted);
-    return es_entropy_with(&es_entropy_kernels_reference, &wanted_rows, NULL,
-                           in, k, shape, 1) == ES_OK &&
-           es_entropy_with(set, &got_rows, NULL, in, k, shape, 1) == ES_OK &&
-           same_results(&got, &wanted, shape->n_queries, k);
+    const es_row_arrays got_rows = trial_rows(&got, k);
+    const es_row_arrays wanted_rows = trial_rows(&wanted, k);
+    return run_call(&es_entropy_kernels_reference, &wanted_rows, NULL, in, k,
+                    shape, 1) == ES_OK &&
+           run_call(set, &got_rows, NULL, in, k, shape, 1) == ES_OK &&
+           same_results(&got, &wanted, shape->n_queries);
 }
 
 static bool shape_agrees(const es_entropy_kernels *set,
@@ -1079,6 +1107,9 @@ es_status es_rows_reduce(const es_heads *heads, const es_rows *rows,
     if (!from.entropy)
         return es_fail(ES_EARGUMENT, "heads of attention: rows->entropy is "
                                      "NULL: pass the rows' entropies");
-    es_heads_reduce(&out, &from, n_batch, n_heads, n_queries);
+    const es_head_arrays heads_by_number = number_heads(&out);
+    const es_row_arrays rows_by_number = number_rows(&from);
+    es_heads_reduce(&heads_by_number, &rows_by_number, n_batch, n_heads,
+                    n_queries);
     return ES_OK;
 }

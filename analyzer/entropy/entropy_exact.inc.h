@@ -327,13 +327,13 @@ static void exact_merge(const workspace *work, const es_entropy_part *part,
     const double scale =
         1.44269504088896341 *
         (part->softcap > 0 ? part->softcap : es_scale(part, part->first + row));
-    const double weight = work->exact_weight[row];
+    const double weight = work->exact_sums[ES_SUM_WEIGHT][row];
     const double x = weight > 0 ? (old_top - work->exact_top[row]) * scale : 0;
     const double factor = exp2(x);
-    work->exact_spread[row] = (work->exact_spread[row] + x * weight) * factor +
-                              (double)sums->spread[r];
-    work->exact_weight[row] = weight * factor + (double)sums->weight[r];
-    work->exact_far[row] = work->exact_far[row] * factor + (double)sums->far[r];
+    work->exact_sums[ES_SUM_MOMENT][row] += x * weight;
+    for (int s = 0; s < ES_N_ROW_SUMS; s++)
+        work->exact_sums[s][row] =
+            work->exact_sums[s][row] * factor + (double)sums->of[s][r];
 }
 
 /**
@@ -388,19 +388,23 @@ static void exact_finish(const workspace *work, const es_entropy_part *part,
 {
     const double inner = es_scale(part, part->first + row);
     const double scale = part->softcap > 0 ? part->softcap : inner;
-    const double top = work->exact_top[row], weight = work->exact_weight[row];
-    const double spread = work->exact_spread[row] / weight;
+    const double top = work->exact_top[row];
+    const double weight = work->exact_sums[ES_SUM_WEIGHT][row];
+    const double spread = work->exact_sums[ES_SUM_MOMENT][row] / weight;
     const double entropy = log(weight) - spread * 0.693147180559945309;
-    es_ref_row out = {.entropy = entropy > 0 ? entropy : 0,
-                      .lse = top * scale + log(weight),
-                      .max_logit = top * scale,
-                      .distance = work->exact_far[row] / weight,
-                      .top = 1 / weight};
+    es_ref_row out = {.values = {[ES_ROW_ENTROPY] = entropy > 0 ? entropy : 0,
+                                 [ES_ROW_LSE] = top * scale + log(weight),
+                                 [ES_ROW_MAX_LOGIT] = top * scale,
+                                 [ES_ROW_TOP] = 1 / weight}};
+    for (int s = ES_SUM_FIRST_MEAN; s < ES_N_ROW_SUMS; s++)
+        out.values[es_row_sum_statistic(s)] = work->exact_sums[s][row] / weight;
     if (es_keys_begin(part->keys, part->first + row) == 0)
-        out.sink = exp((work->exact_first[row] - top) * scale) / weight;
-    if (part->rows.missing)
-        out.missing = es_sink_share(part, out.lse);
-    es_rows_store(&part->rows, (size_t)row, &out, true);
+        out.values[ES_ROW_SINK] =
+            exp((work->exact_first[row] - top) * scale) / weight;
+    if (part->rows.floats[ES_ROW_MISSING])
+        out.values[ES_ROW_MISSING] =
+            es_sink_share(part, out.values[ES_ROW_LSE]);
+    es_rows_store(&part->rows, (size_t)row, &out);
 }
 
 /** Recomputes the rows that find_blurred has marked, with all their keys. */
@@ -410,7 +414,8 @@ APART void exact_rows(workspace *work, const es_entropy_part *part, int begin,
     const int n_rows = part->end - part->first;
     for (int r = 0; r < (n_rows + LANES - 1) / LANES * LANES; r++) {
         work->exact_top[r] = -INFINITY;
-        work->exact_weight[r] = work->exact_spread[r] = work->exact_far[r] = 0;
+        for (int s = 0; s < ES_N_ROW_SUMS; s++)
+            work->exact_sums[s][r] = 0;
     }
     for (int first = begin; first < n_keys; first += block) {
         const int end = min_int(first + block, n_keys);

@@ -4,17 +4,15 @@
 #include "analyzer/base/value.h"
 #include "analyzer/entropy/entropy_internal.h"
 
-es_rows es_rows_from(const es_rows *rows, size_t position)
+es_row_arrays es_rows_from(const es_row_arrays *rows, size_t position)
 {
-    return (es_rows){
-        .entropy = rows->entropy ? rows->entropy + position : NULL,
-        .lse = rows->lse ? rows->lse + position : NULL,
-        .max_logit = rows->max_logit ? rows->max_logit + position : NULL,
-        .sink = rows->sink ? rows->sink + position : NULL,
-        .nonfinite = rows->nonfinite ? rows->nonfinite + position : NULL,
-        .missing = rows->missing ? rows->missing + position : NULL,
-        .distance = rows->distance ? rows->distance + position : NULL,
-        .top = rows->top ? rows->top + position : NULL};
+    es_row_arrays out = *rows;
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        if (out.floats[i])
+            out.floats[i] += position;
+    if (out.nonfinite)
+        out.nonfinite += position;
+    return out;
 }
 
 /**
@@ -37,23 +35,18 @@ static inline double add_rows(const float *entropy, const float *x,
     return share;
 }
 
-static double share_of(const es_rows *rows, size_t n, es_head_series series)
+static double share_of(const es_row_arrays *rows, size_t n,
+                       es_head_series series)
 {
-    const float *const arrays[ES_N_ROW_STATISTICS] = {
-        [ES_ROW_ENTROPY] = rows->entropy,
-        [ES_ROW_MAX_LOGIT] = rows->max_logit,
-        [ES_ROW_SINK] = rows->sink,
-        [ES_ROW_MISSING] = rows->missing,
-        [ES_ROW_DISTANCE] = rows->distance,
-        [ES_ROW_TOP] = rows->top};
+    const float *entropy = rows->floats[ES_ROW_ENTROPY];
     const es_row_statistic row = es_head_row(series);
     const int32_t *counts = row == ES_ROW_NONFINITE ? rows->nonfinite : NULL;
-    if (!arrays[row] && !counts)
+    if (!rows->floats[row] && !counts)
         return es_head_share_start(series);
     switch (series) {
 #define SERIES_LOOP(id, name, unit, row, reduction, amount, set, title)        \
     case ES_HEAD_##id:                                                         \
-        return add_rows(rows->entropy, arrays[ES_ROW_##row], counts, n,        \
+        return add_rows(entropy, rows->floats[ES_ROW_##row], counts, n,        \
                         ES_HEAD_##id);
         ES_HEAD_STATISTICS(SERIES_LOOP)
 #undef SERIES_LOOP
@@ -63,11 +56,11 @@ static double share_of(const es_rows *rows, size_t n, es_head_series series)
     return 0;
 }
 
-es_head_sums es_rows_share(const es_rows *rows, size_t n)
+es_head_sums es_rows_share(const es_row_arrays *rows, size_t n)
 {
     es_head_sums out = {0};
     for (size_t i = 0; i < n; i++)
-        out.finite_rows += isfinite(rows->entropy[i]) ? 1 : 0;
+        out.finite_rows += isfinite(rows->floats[ES_ROW_ENTROPY][i]) ? 1 : 0;
     /* es_heads has only the core series. */
     for (int i = 0; i < ES_N_HEAD_SERIES; i++)
         if (i != ES_HEAD_ENTROPY_MIN && i != ES_HEAD_ENTROPY_MAX &&
@@ -89,45 +82,16 @@ void es_heads_add(es_head_sums *sums, const es_head_sums *sequence)
     es_head_sums_add(sums, &ended);
 }
 
-/**
- * Returns the caller's array of a statistic; NULL for series that es_heads
- * does not have.
- */
-static float *array_of(const es_heads *heads, es_head_series series)
-{
-    switch (series) {
-    case ES_HEAD_ENTROPY:
-        return heads->entropy;
-    case ES_HEAD_ENTROPY_MIN:
-        return heads->entropy_min;
-    case ES_HEAD_ENTROPY_MAX:
-        return heads->entropy_max;
-    case ES_HEAD_MAX_LOGIT:
-        return heads->max_logit;
-    case ES_HEAD_SINK:
-        return heads->sink;
-    case ES_HEAD_MISSING_MASS:
-        return heads->missing;
-    case ES_HEAD_DISTANCE:
-        return heads->distance;
-    case ES_HEAD_TOP:
-        return heads->top;
-    default:
-        return NULL;
-    }
-}
-
-void es_heads_store(const es_heads *heads, int head, const es_head_sums *sums)
+void es_heads_store(const es_head_arrays *heads, int head,
+                    const es_head_sums *sums)
 {
     const double odd = sums->values[ES_HEAD_NONFINITE_ROWS];
     const bool unseen = sums->finite_rows + odd == 0;
-    for (int i = 0; i < ES_N_HEAD_SERIES; i++) {
-        float *array = array_of(heads, (es_head_series)i);
-        if (array)
-            array[head] = unseen
-                              ? es_missing()
-                              : (float)es_head_value(sums, (es_head_series)i);
-    }
+    for (int i = 0; i < ES_N_HEAD_SERIES; i++)
+        if (heads->floats[i])
+            heads->floats[i][head] =
+                unseen ? es_missing()
+                       : (float)es_head_value(sums, (es_head_series)i);
     if (heads->finite_rows)
         heads->finite_rows[head] = (int64_t)sums->finite_rows;
     if (heads->nonfinite_rows)
@@ -138,28 +102,23 @@ void es_heads_store(const es_heads *heads, int head, const es_head_sums *sums)
 }
 
 /** Sets those statistics of head h to missing for which `rows` has no array. */
-static void store_unknown(const es_heads *heads, const es_rows *rows, int h)
+static void store_unknown(const es_head_arrays *heads,
+                          const es_row_arrays *rows, int h)
 {
-    if (heads->max_logit && !rows->max_logit)
-        heads->max_logit[h] = es_missing();
-    if (heads->sink && !rows->sink)
-        heads->sink[h] = es_missing();
-    if (heads->missing && !rows->missing)
-        heads->missing[h] = es_missing();
-    if (heads->distance && !rows->distance)
-        heads->distance[h] = es_missing();
-    if (heads->top && !rows->top)
-        heads->top[h] = es_missing();
+    for (int i = 0; i < ES_N_HEAD_SERIES; i++)
+        if (heads->floats[i] && !rows->floats[es_head_row((es_head_series)i)])
+            heads->floats[i][h] = es_missing();
 }
 
-void es_heads_reduce(const es_heads *heads, const es_rows *rows, int n_batch,
-                     int n_heads, int n_queries)
+void es_heads_reduce(const es_head_arrays *heads, const es_row_arrays *rows,
+                     int n_batch, int n_heads, int n_queries)
 {
     for (int h = 0; h < n_heads; h++) {
         es_head_sums sums = es_head_sums_start();
         for (int b = 0; b < n_batch; b++) {
             const size_t head = (size_t)b * (size_t)n_heads + (size_t)h;
-            const es_rows part = es_rows_from(rows, head * (size_t)n_queries);
+            const es_row_arrays part =
+                es_rows_from(rows, head * (size_t)n_queries);
             const es_head_sums share = es_rows_share(&part, (size_t)n_queries);
             es_heads_add(&sums, &share);
         }

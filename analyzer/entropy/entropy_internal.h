@@ -125,11 +125,10 @@ static inline int es_visible_keys(const es_entropy_keys *keys, int i)
 
 /** Statistics of one attention row; NaN in the same cases as es_rows. */
 typedef struct es_ref_row {
-    double entropy, lse, max_logit, sink;
+    double values[ES_N_ROW_STATISTICS]; /* except ES_ROW_NONFINITE */
     int32_t nonfinite;
     bool unseen; /* true if the row sees no key; all statistics are then
                     missing */
-    double missing, distance, top;
 } es_ref_row;
 
 /**
@@ -140,9 +139,8 @@ typedef struct es_ref_row {
 es_ref_row es_ref_row_nonfinite(int count);
 
 /**
- * Computes the statistics of one row from its weights on the first n keys.
- * Leaves out the keys that the mask (n) hides; the mask may be NULL. lse and
- * max_logit are NaN.
+ * Computes entropy and sink of one row from its weights on the first n keys.
+ * Leaves out the keys that the mask (n) hides; the mask may be NULL.
  */
 es_ref_row es_ref_row_probs(es_numbers att, int n, const unsigned char *mask);
 
@@ -170,11 +168,17 @@ typedef struct es_ref_query {
 es_ref_row es_ref_row_qk(const es_ref_query *query);
 
 /**
- * Writes row `position` to the output arrays that are not NULL. Writes
- * statistics of scores only if `from_qk`.
+ * The arrays of es_rows by the number of their statistic. An array that the
+ * caller does not need, or that es_rows does not have, is NULL.
  */
-void es_rows_store(const es_rows *rows, size_t position, const es_ref_row *row,
-                   bool from_qk);
+typedef struct es_row_arrays {
+    float *floats[ES_N_ROW_STATISTICS]; /* except ES_ROW_NONFINITE */
+    int32_t *nonfinite;
+} es_row_arrays;
+
+/** Writes row `position` to the output arrays that are not NULL. */
+void es_rows_store(const es_row_arrays *rows, size_t position,
+                   const es_ref_row *row);
 
 /**
  * Returns the temperature at `position`, but at least ES_TEMPERATURE_FLOOR. NaN
@@ -192,7 +196,7 @@ float es_temperature(const float *temperature, size_t position);
  * the outputs of row `first`.
  */
 typedef struct es_entropy_part {
-    es_rows rows;
+    es_row_arrays rows;
     es_numbers in;             /* weights or queries, starting at element
                                   (0,0) */
     es_numbers k;              /* keys, starting at key keys->first; unused
@@ -273,8 +277,8 @@ static inline bool es_sink_is_broken(const es_entropy_part *part)
    by every variant's TILE. */
 #define ES_QK_TILE 48
 /* Number of scratch floats and doubles for each row of a part. */
-#define ES_QK_ROW_FLOATS 9
-#define ES_QK_ROW_DOUBLES 5
+#define ES_QK_ROW_FLOATS (6 + ES_N_ROW_SUMS)
+#define ES_QK_ROW_DOUBLES (2 + ES_N_ROW_SUMS)
 
 /* Largest width for which the packed blocks fit the scratch. Wider heads are
  * computed row by row, like the reference. */
@@ -386,27 +390,34 @@ es_status es_entropy_with(const es_entropy_kernels *kernels,
 /* --- heads ------------------------------------------------------------------
  */
 
+/** The arrays of es_heads by the number of their series, as es_row_arrays. */
+typedef struct es_head_arrays {
+    float *floats[ES_N_HEAD_SERIES]; /* except the two counts below */
+    int64_t *finite_rows, *nonfinite_rows, *nonfinite_weights;
+} es_head_arrays;
+
 /** Returns output pointers advanced to row `position`. */
-es_rows es_rows_from(const es_rows *rows, size_t position);
+es_row_arrays es_rows_from(const es_row_arrays *rows, size_t position);
 
 /**
  * Reduces n rows of one sequence and head to sums that have not yet been
- * divided by the number of rows. rows->entropy is required; missing rows are
+ * divided by the number of rows. The entropies are required; missing rows are
  * skipped.
  */
-es_head_sums es_rows_share(const es_rows *rows, size_t n);
+es_head_sums es_rows_share(const es_row_arrays *rows, size_t n);
 
 /** Adds the sums of all rows of one sequence to the sums of the head. */
 void es_heads_add(es_head_sums *sums, const es_head_sums *sequence);
 
-/** Same as es_rows_reduce, but for structs of this header's version. */
-void es_heads_reduce(const es_heads *heads, const es_rows *rows, int n_batch,
-                     int n_heads, int n_queries);
+/** Same as es_rows_reduce, but for numbered arrays. */
+void es_heads_reduce(const es_head_arrays *heads, const es_row_arrays *rows,
+                     int n_batch, int n_heads, int n_queries);
 
 /**
  * Writes the statistics of head `head`. They are missing if no row was added.
  */
-void es_heads_store(const es_heads *heads, int head, const es_head_sums *sums);
+void es_heads_store(const es_head_arrays *heads, int head,
+                    const es_head_sums *sums);
 
 /* --- threads ----------------------------------------------------------------
  */

@@ -125,14 +125,14 @@ static void store_odd_row(const es_entropy_part *part, int i, es_numbers att)
 {
     es_ref_row row =
         es_ref_row_probs(att, es_key_limit(part->keys, i), part->keys->mask);
-    es_rows_store(&part->rows, (size_t)(i - part->first), &row, false);
+    es_rows_store(&part->rows, (size_t)(i - part->first), &row);
 }
 
 INLINED void store_probs_row(const es_entropy_part *part, int i, float entropy,
                              es_numbers in)
 {
     const es_numbers att = es_numbers_from(in, i * part->in_row);
-    const es_rows *rows = &part->rows;
+    const es_row_arrays *rows = &part->rows;
     /* The entropy is also 0 for rows that see no key. */
     if (!isfinite(entropy) ||
         (entropy == 0 && es_visible_keys(part->keys, i) == 0)) {
@@ -140,10 +140,10 @@ INLINED void store_probs_row(const es_entropy_part *part, int i, float entropy,
         return;
     }
     const int row = i - part->first;
-    if (rows->entropy)
-        rows->entropy[row] = entropy;
-    if (rows->sink)
-        rows->sink[row] = es_number(att, 0);
+    if (rows->floats[ES_ROW_ENTROPY])
+        rows->floats[ES_ROW_ENTROPY][row] = entropy;
+    if (rows->floats[ES_ROW_SINK])
+        rows->floats[ES_ROW_SINK][row] = es_number(att, 0);
     if (rows->nonfinite)
         rows->nonfinite[row] = 0;
 }

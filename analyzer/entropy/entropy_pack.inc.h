@@ -42,10 +42,10 @@ typedef struct workspace {
     float *height; /* largest |q_c| */
     float *first;  /* product of each row with key 0 */
     /* Running maximum and sums over the keys processed so far. */
-    float *top, *weight, *spread, *far;
+    float *top, *sums[ES_N_ROW_SUMS];
     /* Arrays of double for the rows that are recomputed in double precision. */
     double *exact_products; /* (CHUNK,LANES) */
-    double *exact_first, *exact_top, *exact_weight, *exact_spread, *exact_far;
+    double *exact_first, *exact_top, *exact_sums[ES_N_ROW_SUMS];
 } workspace;
 
 static float *take_floats(float **scratch, ptrdiff_t n)
@@ -63,20 +63,21 @@ static double *take_doubles(float **scratch, ptrdiff_t n)
 static workspace carve(float *scratch, int width)
 {
     workspace work = {.longest_key = 0};
-    float **const floats[ES_QK_ROW_FLOATS] = {
-        &work.scale, &work.inner,  &work.length, &work.height, &work.first,
-        &work.top,   &work.weight, &work.spread, &work.far};
-    double **const doubles[ES_QK_ROW_DOUBLES] = {
-        &work.exact_first, &work.exact_top, &work.exact_weight,
-        &work.exact_spread, &work.exact_far};
+    float **const floats[ES_QK_ROW_FLOATS - ES_N_ROW_SUMS] = {
+        &work.scale,  &work.inner, &work.length,
+        &work.height, &work.first, &work.top};
     work.products = take_floats(&scratch, GROUP * CHUNK);
     work.places = take_floats(&scratch, CHUNK);
-    for (int i = 0; i < ES_QK_ROW_FLOATS; i++)
+    for (int i = 0; i < ES_QK_ROW_FLOATS - ES_N_ROW_SUMS; i++)
         *floats[i] = take_floats(&scratch, ES_QK_ROWS);
+    for (int i = 0; i < ES_N_ROW_SUMS; i++)
+        work.sums[i] = take_floats(&scratch, ES_QK_ROWS);
     work.queries = take_floats(&scratch, (ptrdiff_t)es_qk_packed(GROUP, width));
     work.exact_products = take_doubles(&scratch, LANES * CHUNK);
-    for (int i = 0; i < ES_QK_ROW_DOUBLES; i++)
-        *doubles[i] = take_doubles(&scratch, ES_QK_ROWS);
+    work.exact_first = take_doubles(&scratch, ES_QK_ROWS);
+    work.exact_top = take_doubles(&scratch, ES_QK_ROWS);
+    for (int i = 0; i < ES_N_ROW_SUMS; i++)
+        work.exact_sums[i] = take_doubles(&scratch, ES_QK_ROWS);
     work.keys = scratch;
     return work;
 }

@@ -9,7 +9,7 @@
  * for the maximum and then for the sums. With m the largest product so far, x_j
  * = (q.k_j - m) log2(e) scale <= 0 and p_j = 2^x_j:
  *
- *   weight = sum p_j,  spread = sum p_j x_j,  far = sum p_j |p - j|
+ *   weight = sum p_j,  spread = sum p_j x_j,  distance = sum p_j |p - j|
  *   e = ln 2 (log2 weight - spread / weight)
  *   lse = m scale + ln weight
  *
@@ -154,9 +154,9 @@ static inline vec exponent(vec product, vec top, vec scale)
     return larger(splat(LOWEST_EXPONENT), (product - top) * scale);
 }
 
-/** Sums over the keys of one chunk, for a group of rows. */
+/** Sums over the keys of one chunk, for a group of rows; see es_row_sum. */
 typedef struct row_sums {
-    vec weight, spread, far;
+    vec of[ES_N_ROW_SUMS];
 } row_sums;
 
 /**
@@ -188,11 +188,12 @@ INLINED void add_key(row_sums *sums, const float *products, int c,
         x = choose(visible, x, splat(0));
         p = choose(visible, p, splat(0));
     }
-    sums->weight += p;
-    sums->spread = multiply_add(p, x, sums->spread);
+    sums->of[ES_SUM_WEIGHT] += p;
+    sums->of[ES_SUM_MOMENT] = multiply_add(p, x, sums->of[ES_SUM_MOMENT]);
     if (far)
-        sums->far = multiply_add(
-            p, size_of(lane_numbers() - splat(by->places[c])), sums->far);
+        sums->of[ES_SUM_DISTANCE] =
+            multiply_add(p, size_of(lane_numbers() - splat(by->places[c])),
+                         sums->of[ES_SUM_DISTANCE]);
 }
 
 /**
@@ -228,7 +229,9 @@ APART void add_weights_and_distances(row_sums *sums, const float *products,
 static row_sums sum_keys(const float *products, const weighing *by,
                          const seen *keys)
 {
-    row_sums sums = {splat(0), splat(0), splat(0)};
+    row_sums sums;
+    for (int s = 0; s < ES_N_ROW_SUMS; s++)
+        sums.of[s] = splat(0);
     if (by->places)
         add_weights_and_distances(&sums, products, by, keys);
     else
@@ -245,7 +248,7 @@ static const float *places_of(const workspace *work,
 {
     const int *index = part->keys->index;
     const int64_t position = (int64_t)part->keys->offset + i;
-    if (!part->rows.distance)
+    if (!part->rows.floats[ES_ROW_DISTANCE])
         return NULL;
     for (int c = 0; c < n; c++)
         work->places[c] =
@@ -262,23 +265,24 @@ static void absorb(const workspace *work, const es_entropy_part *part, int i,
 {
     const int row = i - part->first;
     const vec old = load(work->top + row);
-    const vec weight = load(work->weight + row);
+    const vec weight = load(work->sums[ES_SUM_WEIGHT] + row);
     const weighing by = {larger(largest_product(products, keys), old),
                          load(work->scale + row) * splat(LOG2_E),
                          places_of(work, part, i, j, keys->end)};
     row_sums sums = sum_keys(products, &by, keys);
     if (may_overflow(work, row))
-        sums.spread += find_damage(products, keys);
+        sums.of[ES_SUM_MOMENT] += find_damage(products, keys);
     /* Rescale the sums from the old maximum to the new one. Before the first
        key the sums are 0 and there is no old maximum. */
     const vec x =
         choose(weight == splat(0), splat(0), exponent(old, by.top, by.scale));
     const vec factor = vec_exp2(x);
-    const vec spread = multiply_add(weight, x, load(work->spread + row));
-    store(work->spread + row, multiply_add(spread, factor, sums.spread));
-    store(work->weight + row, multiply_add(weight, factor, sums.weight));
-    store(work->far + row,
-          multiply_add(load(work->far + row), factor, sums.far));
+    for (int s = 0; s < ES_N_ROW_SUMS; s++) {
+        vec sum = load(work->sums[s] + row);
+        if (s == ES_SUM_MOMENT)
+            sum = multiply_add(weight, x, sum);
+        store(work->sums[s] + row, multiply_add(sum, factor, sums.of[s]));
+    }
     store(work->top + row, by.top);
 }
 
@@ -351,14 +355,15 @@ static bool group_keys(const workspace *work, const es_entropy_part *part,
 
 static void start_rows(const workspace *work, const es_entropy_part *part)
 {
-    float *const zeros[] = {work->weight, work->spread, work->far,
-                            work->length, work->height, work->first};
+    float *const zeros[] = {work->length, work->height, work->first};
     const int n = part->end - part->first;
     double scale = es_scale(part, part->first);
     for (int r = 0; r < n; r += LANES) {
         store(work->top + r, splat(-INFINITY));
         for (size_t i = 0; i < sizeof zeros / sizeof zeros[0]; i++)
             store(zeros[i] + r, splat(0));
+        for (int s = 0; s < ES_N_ROW_SUMS; s++)
+            store(work->sums[s] + r, splat(0));
     }
     for (int r = 0; r < n; r++) {
         if (part->temperature)
@@ -377,43 +382,28 @@ static void start_rows(const workspace *work, const es_entropy_part *part)
 
 #include "analyzer/entropy/entropy_exact.inc.h"
 
-/** Statistics of the rows of a group. */
+/** Statistics of the rows of a group, as es_row_arrays. */
 typedef struct group_rows {
-    float entropy[LANES], lse[LANES], max_logit[LANES], sink[LANES];
-    float missing[LANES], distance[LANES], top[LANES];
+    float floats[ES_N_ROW_STATISTICS][LANES];
     int32_t nonfinite[LANES];
 } group_rows;
 
 /** Replaces the statistics of row r of a group by the statistics in `row`. */
 static void replace_row(group_rows *group, int r, const es_ref_row *row)
 {
-    const es_rows rows = {.entropy = group->entropy,
-                          .lse = group->lse,
-                          .max_logit = group->max_logit,
-                          .sink = group->sink,
-                          .nonfinite = group->nonfinite,
-                          .missing = group->missing,
-                          .distance = group->distance,
-                          .top = group->top};
-    es_rows_store(&rows, (size_t)r, row, true);
+    es_row_arrays rows = {.nonfinite = group->nonfinite};
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        rows.floats[i] = group->floats[i];
+    es_rows_store(&rows, (size_t)r, row);
 }
 
-static void copy_floats(float *to, const float *from, int row, int n)
+static void write_group(const es_row_arrays *rows, const group_rows *group,
+                        int row, int n)
 {
-    if (to)
-        memcpy(to + row, from, (size_t)n * sizeof *to);
-}
-
-static void write_group(const es_rows *rows, const group_rows *group, int row,
-                        int n)
-{
-    copy_floats(rows->entropy, group->entropy, row, n);
-    copy_floats(rows->lse, group->lse, row, n);
-    copy_floats(rows->max_logit, group->max_logit, row, n);
-    copy_floats(rows->sink, group->sink, row, n);
-    copy_floats(rows->missing, group->missing, row, n);
-    copy_floats(rows->distance, group->distance, row, n);
-    copy_floats(rows->top, group->top, row, n);
+    for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
+        if (rows->floats[i])
+            memcpy(rows->floats[i] + row, group->floats[i],
+                   (size_t)n * sizeof *group->floats[i]);
     if (rows->nonfinite)
         memcpy(rows->nonfinite + row, group->nonfinite,
                (size_t)n * sizeof *rows->nonfinite);
@@ -428,7 +418,8 @@ static void mend_group(const es_entropy_part *part, int i, int n,
 {
     const bool broken = es_sink_is_broken(part);
     for (int r = 0; r < n; r++) {
-        if (!isfinite(group->entropy[r]) || !isfinite(group->lse[r]) ||
+        const float lse = group->floats[ES_ROW_LSE][r];
+        if (!isfinite(group->floats[ES_ROW_ENTROPY][r]) || !isfinite(lse) ||
             broken) {
             const es_ref_row row =
                 es_ref_row_nonfinite(es_visible_keys(part->keys, i + r));
@@ -438,10 +429,10 @@ static void mend_group(const es_entropy_part *part, int i, int n,
         }
         blurred[r] = blurred[r] && es_is_wanted(part, i + r);
         if (es_keys_begin(part->keys, i + r) > 0)
-            group->sink[r] = 0;
-        if (part->sink_logit && part->rows.missing)
-            group->missing[r] =
-                (float)es_sink_share(part, (double)group->lse[r]);
+            group->floats[ES_ROW_SINK][r] = 0;
+        if (part->sink_logit && part->rows.floats[ES_ROW_MISSING])
+            group->floats[ES_ROW_MISSING][r] =
+                (float)es_sink_share(part, (double)lse);
     }
 }
 
@@ -454,19 +445,21 @@ APART void finish_group(const workspace *work, const es_entropy_part *part,
 {
     const int row = i - part->first, n = min_int(LANES, part->end - i);
     vec top = load(work->top + row), scale = load(work->scale + row);
-    vec weight = load(work->weight + row);
+    vec weight = load(work->sums[ES_SUM_WEIGHT] + row);
     vec log_weight = vec_log2(weight) * splat(LN2);
-    vec spread = load(work->spread + row) / weight * splat(LN2);
+    vec spread = load(work->sums[ES_SUM_MOMENT] + row) / weight * splat(LN2);
     vec x = exponent(load(work->first + row), top, scale * splat(LOG2_E));
     vec entropy = larger(splat(0), log_weight - spread);
     vec largest = splat(1) / weight;
-    group_rows group = {.missing = {0}};
-    store(group.entropy, entropy);
-    store(group.max_logit, top * scale);
-    store(group.lse, multiply_add(top, scale, log_weight));
-    store(group.sink, vec_exp2(x) / weight);
-    store(group.distance, load(work->far + row) / weight);
-    store(group.top, largest);
+    group_rows group = {.nonfinite = {0}};
+    store(group.floats[ES_ROW_ENTROPY], entropy);
+    store(group.floats[ES_ROW_MAX_LOGIT], top * scale);
+    store(group.floats[ES_ROW_LSE], multiply_add(top, scale, log_weight));
+    store(group.floats[ES_ROW_SINK], vec_exp2(x) / weight);
+    store(group.floats[ES_ROW_TOP], largest);
+    for (int s = ES_SUM_FIRST_MEAN; s < ES_N_ROW_SUMS; s++)
+        store(group.floats[es_row_sum_statistic(s)],
+              load(work->sums[s] + row) / weight);
     find_blurred(work, part, row, entropy, largest, blurred);
     mend_group(part, i, n, &group, blurred);
     write_group(&part->rows, &group, row, n);

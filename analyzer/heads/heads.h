@@ -96,6 +96,30 @@ ES_HEADS_FUNCTION bool es_row_statistic_is_of_scores(es_row_statistic statistic)
     return statistic == ES_ROW_LOGIT_MEAN || statistic == ES_ROW_LOGIT_VARIANCE;
 }
 
+/**
+ * Sums over the keys of a row, which kernels accumulate while they process the
+ * keys; u is a weight before its division by the sum of all weights.
+ *
+ *   WEIGHT    sum u
+ *   MOMENT    sum u ln u; kernels may use another base
+ *   DISTANCE  sum u |i - j|
+ *
+ * From FIRST_MEAN on, a sum divided by the sum of the weights is a statistic.
+ */
+typedef enum es_row_sum {
+    ES_SUM_WEIGHT,
+    ES_SUM_MOMENT,
+    ES_SUM_FIRST_MEAN,
+    ES_SUM_DISTANCE = ES_SUM_FIRST_MEAN,
+    ES_N_ROW_SUMS
+} es_row_sum;
+
+/** Returns the statistic of a sum from ES_SUM_FIRST_MEAN on. */
+ES_HEADS_FUNCTION es_row_statistic es_row_sum_statistic(int sum)
+{
+    return sum == ES_SUM_DISTANCE ? ES_ROW_DISTANCE : ES_N_ROW_STATISTICS;
+}
+
 /** Sets of recorded series. Each set includes the sets before it. */
 typedef enum es_series_set {
     ES_SERIES_CORE,

@@ -54,7 +54,7 @@ test_entropy_choice__the_fastest_supported_set_is_chosen(void **state)
 static void probs_one_row_off(const es_entropy_part *part)
 {
     es_entropy_kernels_plain.probs(part);
-    part->rows.entropy[part->end - 1 - part->first] += 2e-4F;
+    part->rows.floats[ES_ROW_ENTROPY][part->end - 1 - part->first] += 2e-4F;
 }
 
 static void probs_counts_nothing(const es_entropy_part *part)
@@ -68,8 +68,8 @@ static void probs_hides_nan(const es_entropy_part *part)
 {
     es_entropy_kernels_plain.probs(part);
     for (int i = 0; i < part->end - part->first; i++)
-        if (isnan(part->rows.entropy[i]))
-            part->rows.entropy[i] = 0;
+        if (isnan(part->rows.floats[ES_ROW_ENTROPY][i]))
+            part->rows.floats[ES_ROW_ENTROPY][i] = 0;
 }
 
 static void probs_sees_masked(const es_entropy_part *part)
@@ -89,32 +89,32 @@ static void probs_does_nothing(const es_entropy_part *part)
 static void qk_one_row_off(const es_entropy_part *part, float *scratch)
 {
     es_entropy_kernels_plain.qk(part, scratch);
-    part->rows.entropy[0] *= 1.001F;
-    part->rows.entropy[0] += 1e-3F;
+    part->rows.floats[ES_ROW_ENTROPY][0] *= 1.001F;
+    part->rows.floats[ES_ROW_ENTROPY][0] += 1e-3F;
 }
 
 static void qk_lse_off(const es_entropy_part *part, float *scratch)
 {
     es_entropy_kernels_plain.qk(part, scratch);
-    part->rows.lse[(part->end - part->first) / 2] += 1e-3F;
+    part->rows.floats[ES_ROW_LSE][(part->end - part->first) / 2] += 1e-3F;
 }
 
 static void qk_logit_off(const es_entropy_part *part, float *scratch)
 {
     es_entropy_kernels_plain.qk(part, scratch);
-    part->rows.max_logit[1] += 1e-3F;
+    part->rows.floats[ES_ROW_MAX_LOGIT][1] += 1e-3F;
 }
 
 static void qk_sink_off(const es_entropy_part *part, float *scratch)
 {
     es_entropy_kernels_plain.qk(part, scratch);
-    part->rows.sink[1] += 1e-3F;
+    part->rows.floats[ES_ROW_SINK][1] += 1e-3F;
 }
 
 static void qk_missing_off(const es_entropy_part *part, float *scratch)
 {
     es_entropy_kernels_plain.qk(part, scratch);
-    part->rows.missing[3] += 1e-3F;
+    part->rows.floats[ES_ROW_MISSING][3] += 1e-3F;
 }
 
 static void qk_forgets_the_learnt_sink(const es_entropy_part *part,
@@ -128,20 +128,21 @@ static void qk_forgets_the_learnt_sink(const es_entropy_part *part,
 static void qk_distance_off(const es_entropy_part *part, float *scratch)
 {
     es_entropy_kernels_plain.qk(part, scratch);
-    part->rows.distance[part->end - 1 - part->first] *= 1.0001F;
+    part->rows.floats[ES_ROW_DISTANCE][part->end - 1 - part->first] *= 1.0001F;
 }
 
 static void qk_distance_signed(const es_entropy_part *part, float *scratch)
 {
     es_entropy_kernels_plain.qk(part, scratch);
     for (int i = 0; i < part->end - part->first; i++)
-        part->rows.distance[i] = -part->rows.distance[i];
+        part->rows.floats[ES_ROW_DISTANCE][i] =
+            -part->rows.floats[ES_ROW_DISTANCE][i];
 }
 
 static void qk_top_off(const es_entropy_part *part, float *scratch)
 {
     es_entropy_kernels_plain.qk(part, scratch);
-    part->rows.top[2] -= 1e-3F;
+    part->rows.floats[ES_ROW_TOP][2] -= 1e-3F;
 }
 
 static void qk_counts_nothing(const es_entropy_part *part, float *scratch)
@@ -155,8 +156,8 @@ static void qk_hides_nan(const es_entropy_part *part, float *scratch)
 {
     es_entropy_kernels_plain.qk(part, scratch);
     for (int i = 0; i < part->end - part->first; i++)
-        if (isnan(part->rows.entropy[i]))
-            part->rows.entropy[i] = 0;
+        if (isnan(part->rows.floats[ES_ROW_ENTROPY][i]))
+            part->rows.floats[ES_ROW_ENTROPY][i] = 0;
 }
 
 static void qk_drops_last_key(const es_entropy_part *part, float *scratch)

@@ -152,7 +152,7 @@ static void test_entropy_memory__a_late_part_ends_early(void **state)
     const es_entropy_keys keys = {.n = ROWS};
     float *numbers = new_normals((size_t)ROWS * WIDTH, 1, 91), entropy[ROWS];
     float *scratch = aligned_alloc(64, (es_qk_scratch(&shape) + 15) / 16 * 64);
-    es_entropy_part part = {.rows.entropy = entropy,
+    es_entropy_part part = {.rows.floats[ES_ROW_ENTROPY] = entropy,
                             .in.data = numbers,
                             .k.data = numbers,
                             .in_row = WIDTH,

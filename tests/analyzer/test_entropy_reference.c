@@ -12,7 +12,8 @@
 
 static double entropy_of(const float *att, int n)
 {
-    return es_ref_row_probs((es_numbers){.data = att}, n, NULL).entropy;
+    return es_ref_row_probs((es_numbers){.data = att}, n, NULL)
+        .values[ES_ROW_ENTROPY];
 }
 
 static es_ref_row row_qk(const float *q, const float *k, ptrdiff_t k_row, int n,
@@ -61,15 +62,16 @@ test_entropy_reference__a_nonfinite_weight_makes_its_row_nan(void **state)
     for (int i = 0; i < 4; i++) {
         es_ref_row row =
             es_ref_row_probs((es_numbers){.data = rows[i]}, 4, NULL);
-        assert_true(isnan(row.entropy) && isnan(row.sink));
+        assert_true(isnan(row.values[ES_ROW_ENTROPY]) &&
+                    isnan(row.values[ES_ROW_SINK]));
         assert_int_equal(row.nonfinite, counts[i]);
     }
     /* A negative weight is finite, but its logarithm is not. */
     es_ref_row row = es_ref_row_probs(
         (es_numbers){.data = (float[]){0.5F, -0.25F}}, 2, NULL);
-    assert_true(isnan(row.entropy));
+    assert_true(isnan(row.values[ES_ROW_ENTROPY]));
     assert_int_equal(row.nonfinite, 0);
-    assert_close(row.sink, 0.5, 0);
+    assert_close(row.values[ES_ROW_SINK], 0.5, 0);
 }
 
 /** A NaN in the input must not become "missing" in the output. */
@@ -94,10 +96,11 @@ static void test_entropy_reference__flat_scores_give_log_n(void **state)
     const float q[3] = {0}, k[12] = {1, -2, 3, 4, 5, -6, 7, 8, 9};
     for (int n = 1; n <= 4; n++) {
         es_ref_row row = row_qk(q, k, 3, n, 3, 1);
-        assert_close(row.entropy, -log(1.0 / n + EPSILON), 1e-15);
-        assert_close(row.lse, log(n), 1e-15);
-        assert_close(row.max_logit, 0, 0);
-        assert_close(row.sink, 1.0 / n, 1e-15);
+        assert_close(row.values[ES_ROW_ENTROPY], -log(1.0 / n + EPSILON),
+                     1e-15);
+        assert_close(row.values[ES_ROW_LSE], log(n), 1e-15);
+        assert_close(row.values[ES_ROW_MAX_LOGIT], 0, 0);
+        assert_close(row.values[ES_ROW_SINK], 1.0 / n, 1e-15);
     }
 }
 
@@ -112,11 +115,12 @@ static void test_entropy_reference__two_scores_have_a_closed_form(void **state)
         double low = 5 / ((double)t * sqrt(2)), gap = 195 / 5 * low;
         double a = 1 / (1 + exp(gap)), b = 1 / (1 + exp(-gap));
         es_ref_row row = row_qk(q, k, 4, 2, 2, t);
-        assert_close(row.max_logit, low + gap, 1e-12);
-        assert_close(row.lse, low + gap + log1p(exp(-gap)), 1e-12);
-        assert_close(row.sink, a, 1e-14);
-        assert_close(row.entropy, -a * log(a + EPSILON) - b * log(b + EPSILON),
-                     1e-14);
+        assert_close(row.values[ES_ROW_MAX_LOGIT], low + gap, 1e-12);
+        assert_close(row.values[ES_ROW_LSE], low + gap + log1p(exp(-gap)),
+                     1e-12);
+        assert_close(row.values[ES_ROW_SINK], a, 1e-14);
+        assert_close(row.values[ES_ROW_ENTROPY],
+                     -a * log(a + EPSILON) - b * log(b + EPSILON), 1e-14);
     }
 }
 
@@ -131,8 +135,10 @@ test_entropy_reference__a_nonfinite_score_makes_its_row_nan(void **state)
                              {0, 0, FLT_MAX, FLT_MAX}};
     for (int i = 0; i < 4; i++) {
         es_ref_row row = row_qk(q, keys[i], 2, 2, 2, 1);
-        assert_true(isnan(row.entropy) && isnan(row.lse));
-        assert_true(isnan(row.max_logit) && isnan(row.sink));
+        assert_true(isnan(row.values[ES_ROW_ENTROPY]) &&
+                    isnan(row.values[ES_ROW_LSE]));
+        assert_true(isnan(row.values[ES_ROW_MAX_LOGIT]) &&
+                    isnan(row.values[ES_ROW_SINK]));
         assert_int_equal(row.nonfinite, 2);
     }
     assert_int_equal(row_qk(q, keys[0], 2, 1, 2, 1).nonfinite, 0);
@@ -204,11 +210,11 @@ static void check_case(const entropy_case *loaded, void *user)
                      ES_OK);
     for (size_t i = 0; i < got.n; i++) {
         es_ref_row row = reference_row(&in, k, loaded->temperature, shape, i);
-        check_rounded(row.entropy, loaded->row_entropy[i]);
-        assert_close((double)got.rows.entropy[i], row.entropy,
-                     HALF_ULP * fabs(row.entropy));
+        check_rounded(row.values[ES_ROW_ENTROPY], loaded->row_entropy[i]);
+        assert_close((double)got.rows.entropy[i], row.values[ES_ROW_ENTROPY],
+                     HALF_ULP * fabs(row.values[ES_ROW_ENTROPY]));
         if (k)
-            check_rounded(row.lse, loaded->lse[i]);
+            check_rounded(row.values[ES_ROW_LSE], loaded->lse[i]);
     }
     for (int h = 0; h < shape->n_heads; h++) {
         /* The stored rows are rounded, but the expected mean was computed from

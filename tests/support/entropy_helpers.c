@@ -207,12 +207,12 @@ static double reach_of(const row_inputs *row, int *n_visible)
 static void assert_probs_row(const es_rows *rows, size_t position,
                              const es_ref_row *wanted, double mass)
 {
-    assert_close((double)rows->sink[position], wanted->sink, 0);
-    if (fabs(wanted->entropy) > (double)FLT_MAX)
+    assert_close((double)rows->sink[position], wanted->values[ES_ROW_SINK], 0);
+    if (fabs(wanted->values[ES_ROW_ENTROPY]) > (double)FLT_MAX)
         assert_true(isinf(rows->entropy[position]));
     else
-        assert_close((double)rows->entropy[position], wanted->entropy,
-                     5e-7 * (1 + mass));
+        assert_close((double)rows->entropy[position],
+                     wanted->values[ES_ROW_ENTROPY], 5e-7 * (1 + mass));
 }
 
 static void assert_qk_row(const es_rows *rows, size_t position,
@@ -221,11 +221,14 @@ static void assert_qk_row(const es_rows *rows, size_t position,
     int n_visible;
     double one = 5e-7 * (1 + reach_of(inputs, &n_visible));
     double summed = one * (1 + log(n_visible));
-    assert_close((double)rows->entropy[position], wanted->entropy,
-                 summed + n_visible * 1e-9);
-    assert_close((double)rows->lse[position], wanted->lse, summed);
-    assert_close((double)rows->max_logit[position], wanted->max_logit, one);
-    assert_close((double)rows->sink[position], wanted->sink, one);
+    assert_close((double)rows->entropy[position],
+                 wanted->values[ES_ROW_ENTROPY], summed + n_visible * 1e-9);
+    assert_close((double)rows->lse[position], wanted->values[ES_ROW_LSE],
+                 summed);
+    assert_close((double)rows->max_logit[position],
+                 wanted->values[ES_ROW_MAX_LOGIT], one);
+    assert_close((double)rows->sink[position], wanted->values[ES_ROW_SINK],
+                 one);
 }
 
 void assert_entropy(const es_rows *rows, const es_entropy_input *in,
