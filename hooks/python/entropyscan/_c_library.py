@@ -31,6 +31,7 @@ from ._run_file import (
     UNKNOWN,
     Error,
 )
+from ._series import HEAD_COUNTS, HEAD_FLOATS
 from ._version import __version__
 
 ffi = cffi.FFI()
@@ -126,19 +127,6 @@ def text(value: str | None) -> Any:
 
 
 # --- statistics ---------------------------------------------------------------
-
-HEAD_FLOATS = (
-    "entropy",
-    "entropy_min",
-    "entropy_max",
-    "max_logit",
-    "sink",
-    "missing",
-    "distance",
-    "top",
-)
-HEAD_COUNTS = ("finite_rows", "nonfinite_rows", "nonfinite_weights")
-
 
 def _pointer(kind: str, address: int | None) -> Any:
     return ffi.cast(kind, address or 0)

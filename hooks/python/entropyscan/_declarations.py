@@ -2,6 +2,8 @@
 for cffi's ABI mode. Structs are complete and list their members in the header's
 order; `_c_library` makes the calls."""
 
+from ._series import HEAD_COUNTS, HEAD_FLOATS
+
 COMMON = """
 const char *es_message(void);
 const char *es_version(void);
@@ -29,14 +31,13 @@ typedef struct es_entropy_input {
 } es_entropy_input;
 typedef struct es_heads {
     size_t size;
-    float *entropy, *entropy_min, *entropy_max, *max_logit, *sink, *missing,
-        *distance, *top;
-    int64_t *finite_rows, *nonfinite_rows, *nonfinite_weights;
+    float *%s;
+    int64_t *%s;
 } es_heads;
 int es_qk_statistics(const void *rows, const es_heads *heads,
                      const es_entropy_input *q, const es_entropy_input *k,
                      const es_attention_shape *shape, int n_threads);
-"""
+""" % (", *".join(HEAD_FLOATS), ", *".join(HEAD_COUNTS))
 
 RECORDING = """
 typedef struct es_run_info {

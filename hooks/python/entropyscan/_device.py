@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from ._recording import warn
-from ._statistics import _ELEMENTS, NAMES, Attention
+from ._series import NAMES
+from ._statistics import _ELEMENTS, Attention
 
 WIDEST = 256
 MOST_POSITIONS = 1 << 28  # sums of positions stay below 2^31

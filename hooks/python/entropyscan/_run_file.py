@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ._series import SERIES
+
 MISSING_BITS = 0x7FC007A2
 UNKNOWN = -(2**63)
 STATUS_NAMES = ("running", "finished", "failed", "stopped")
@@ -139,15 +141,12 @@ layer, head, size, ctx as int64, value
 
 # Units of the standard series; other series have the unit "".
 UNITS = {
-    **dict.fromkeys(("entropy", "entropy_min", "entropy_max"), "nats"),
+    **{name: unit for name, unit, _ in SERIES if unit},
     **dict.fromkeys(("entropy_p05", "entropy_p50", "entropy_p95"), "nats"),
     **dict.fromkeys(("loss", "ce", "ce_exact", "range"), "nats"),
-    **dict.fromkeys(("nonfinite_rows", "finite_rows"), "rows"),
     **dict.fromkeys(("clipped_attn", "clipped_norm"), "rows"),
     **dict.fromkeys(("nan_activations", "clipped_act"), "activations"),
-    "nonfinite_weights": "weights",
     "router_entropy": "nats",
-    "distance": "tokens",
     "ereg": "nats^2",
     "tokens_per_s": "1/s",
 }

@@ -18,22 +18,7 @@ import torch
 from torch import Tensor
 
 from . import _library
-
-# For each series: name and unit in the run file, and the C library's name.
-SERIES = (
-    ("entropy", "nats", "entropy"),
-    ("entropy_min", "nats", "entropy_min"),
-    ("entropy_max", "nats", "entropy_max"),
-    ("nonfinite_rows", "rows", "nonfinite_rows"),
-    ("nonfinite_weights", "weights", "nonfinite_weights"),
-    ("max_logit", "", "max_logit"),
-    ("sink", "", "sink"),
-    ("missing_mass", "", "missing"),
-    ("distance", "tokens", "distance"),
-    ("top", "", "top"),
-    ("finite_rows", "rows", "finite_rows"),  # recorded only in fragments of ranks
-)
-NAMES = tuple(name for name, _, _ in SERIES)
+from ._series import MEANS, NAMES, SERIES
 
 # Maximum number of scores in one block; this is 32 MiB of float32.
 BLOCK_SCORES = 1 << 23
@@ -390,10 +375,7 @@ class Sums:
     finite: Tensor  # number of those rows that are finite
     weights: Tensor  # number of visible weights of the rows that are not finite
     largest: Tensor  # largest logit of the finite rows
-    mean: dict[str, Tensor]  # sums over the finite rows, by name in _MEANS
-
-
-_MEANS = ("entropy", "sink", "missing_mass", "distance", "top")
+    mean: dict[str, Tensor]  # sums over the finite rows, by name in MEANS
 
 
 def _by_blocks(query: Tensor, key: Tensor, what: Attention) -> Tensor:
@@ -452,7 +434,7 @@ def _sums(
         zeros.clone(),
         zeros.clone(),
         zeros - math.inf,
-        {name: zeros.clone() for name in _MEANS},
+        {name: zeros.clone() for name in MEANS},
     )
     for first, scores in blocks(query, key):
         _add_block(sums, scores, what, visible, bias, first)
@@ -608,7 +590,7 @@ def _add_block(
     values = {
         "entropy": total.log() - (weight * rows.below).sum(-1) / total,
         "top": 1 / total,
-        "distance": (weight * rows.away).sum(-1) / total,
+        **means_over_keys(weight, rows.away, total),
         "sink": _weight_of(_first_key(visible), weight) / total,
         "missing_mass": torch.zeros_like(total) if rows.missing is None else rows.missing,
     }
@@ -621,6 +603,12 @@ def _add_block(
     sums.largest = torch.maximum(sums.largest, peak)
     for name, value in values.items():
         sums.mean[name] += value.to(wide).masked_fill(~finite, 0).sum(-1)
+
+
+def means_over_keys(weight: Tensor, away: Tensor, total: Tensor) -> dict[str, Tensor]:
+    """Returns the statistics that are means over a row's keys, (...,R), by name. weight
+    (...,R,S) and its sum `total` (...,R); away (R,S): distance between query and key."""
+    return {"distance": (weight * away).sum(-1) / total}
 
 
 def _weight_of(index: Tensor | None, weight: Tensor) -> Tensor:
@@ -647,7 +635,7 @@ def reduce(parts: list[Sums]) -> Tensor:
         return torch.where(is_known, values, nan)
 
     out = {}
-    for name in _MEANS:
+    for name in MEANS:
         total = torch.cat([part.mean[name] for part in parts])
         out[name] = known(total.sum(0) / n_finite)
         if name == "entropy":

@@ -33,6 +33,9 @@ from ._device import Call
 from ._triton_kernels import (
     CHUNKS,
     IS_INTERPRETED,
+    N_HEAD_FLOATS,
+    N_ROW_FLOATS,
+    N_SUMS,
     _extents,
     _first_keys,
     _heads,
@@ -42,10 +45,7 @@ from ._triton_kernels import (
     _sequences,
 )
 
-N_ROW_FLOATS = 7  # entropy, lse, max_logit, sink, missing, distance, top
-N_SUMS = 10  # per sequence: rows, finite, weights, max_logit, five means, exact
 PARTS = 64  # number of programs that share the sequences of a head
-N_HEAD_FLOATS = 12  # SERIES, and the number of rows of the exact pass
 
 
 # The largest error of an entropy, in nats, that the first pass may leave, by the type
@@ -133,7 +133,7 @@ def row_statistics(
     query: Tensor, key: Tensor, call: Call, heads: bool = True
 ) -> tuple[Tensor, Tensor]:
     """Computes the statistics of each row of query (B,H,T,D), key (B,KV,S,D). Returns
-    float32 (7,B,H,T) in the order given at N_ROW_FLOATS, and int32 (B,H,T), the number
+    float32 (N_ROW_FLOATS,B,H,T) in the order of _store_rows, and int32 (B,H,T), the number
     of non-finite weights or EXACT_ROW. NaN and missing values follow the rules of
     es_rows. With heads=False the first result is float32 (2,B,H,T), only entropy and
     lse."""
@@ -161,8 +161,8 @@ def row_statistics(
 
 
 def head_statistics(query: Tensor, key: Tensor, call: Call) -> Tensor:
-    """Returns float32 (12,H) on the device: one row for each entry of SERIES in
-    _statistics, then the number of rows that the exact pass computed."""
+    """Returns float32 (N_HEAD_FLOATS,H) on the device: one row for each entry of SERIES,
+    then the number of rows that the exact pass computed."""
     b, h, t, _ = query.shape
     is_packed = call.query_starts is not None
     n = call.query_starts.numel() - 1 if is_packed else b

@@ -8,6 +8,8 @@ import os
 import triton
 import triton.language as tl
 
+from ._series import SERIES
+
 IS_INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 CHUNKS = tl.constexpr(2 if IS_INTERPRETED else 16)  # number of parts of the keys
 MISSING = tl.constexpr(0x7FC007A2)
@@ -20,6 +22,11 @@ FLOAT_MAX = tl.constexpr(3.4028234663852886e38)
 # Marks that are stored for a row in place of its count of non-finite weights.
 BLURRED = tl.constexpr(-1)  # the first pass was too inexact for this row
 EXACT_ROW = tl.constexpr(-2)  # the exact pass computed this row
+# Numbers of arrays: statistics of rows, in the order of _store_rows; sums of sequences,
+# in the order of _sequences; and the results of _heads.
+N_ROW_FLOATS = 7
+N_SUMS = 10
+N_HEAD_FLOATS = len(SERIES) + 1
 
 
 # --- rows ---------------------------------------------------------------------
@@ -297,7 +304,7 @@ def _rows(
     HEADS: tl.constexpr,
     EXACT: tl.constexpr, NUMBER: tl.constexpr, PRODUCTS: tl.constexpr,
 ):  # fmt: skip
-    """Computes a block of rows of one head. Writes floats (7,B,H,T) and nonfinite
+    """Computes a block of rows of one head. Writes floats (N_ROW_FLOATS,B,H,T) and nonfinite
     (B,H,T); without HEADS only floats (2,B,H,T), entropy and log-sum-exp. DENSE: 0
     without a dense mask, 1 for a bool mask, 2 for a mask that is added to scores.
     EXACT: computes only rows marked as BLURRED, with NUMBER double. PRODUCTS: type of
@@ -652,7 +659,7 @@ def _sequences(
     sums, floats, nonfinite, query_starts, B, H, T, N, n_halvings,
     N_ROWS: tl.constexpr, PACKED: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
-    """Writes sums (10,N,H), double: number of rows; number of finite rows; number of
+    """Writes sums (N_SUMS,N,H), double: number of rows; number of finite rows; number of
     non-finite weights; largest logit; sums of entropy, sink, missing, distance and top
     over the finite rows; number of rows that the exact pass computed. One program
     handles every PARTS-th sequence of one head."""
@@ -718,7 +725,7 @@ def _heads(
     out, sums, query_starts, H, T, N, n_halvings,
     N_SEQUENCES: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """Writes out (12,H): one row for each entry of SERIES in _statistics, then the
+    """Writes out (N_HEAD_FLOATS,H): one row for each entry of SERIES, then the
     number of rows that the exact pass computed."""
     h = tl.program_id(0)
     step = tl.cast(N, tl.int64) * H

@@ -26,7 +26,8 @@ from ._live import Latest, Standing, Tracker, say, verdict
 from ._maps import of_layer
 from ._recording import Recording
 from ._operators import Seen
-from ._statistics import NAMES, SERIES, to_host
+from ._series import NAMES, SERIES
+from ._statistics import to_host
 from ._version import __version__
 from ._weights import are_weights
 

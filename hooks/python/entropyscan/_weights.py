@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ._statistics import NAMES, Sums, missing, reduce, wide_type
+from ._series import NAMES
+from ._statistics import Sums, means_over_keys, missing, reduce, wide_type
 
 
 def measure_weights(weights: Tensor) -> Tensor:
@@ -29,7 +30,7 @@ def measure_weights(weights: Tensor) -> Tensor:
             "entropy": -(a * (a + 1e-9).log()).sum(-1),
             "sink": a[..., 0],
             "top": a.amax(-1),
-            "distance": (a * away).sum(-1) / sums,
+            **means_over_keys(a, away, sums),
             "missing_mass": 1 - sums,
         }
         sums_of = Sums(
