@@ -97,9 +97,9 @@ typedef struct row_state {
     vec m, anchor; /* m, and the parameter `anchor` of weigh_score() */
     vec length;    /* factor of epsilon: the number of visible keys, T, or 1 */
     vec rest;
-    vec sum, divisor; /* sum of u; D */
-    vec moment;       /* sum of u ln u */
-    vec distance;     /* sum of u (i - j), if the head is causal */
+    vec divisor; /* D */
+    /* See es_row_sum; from ES_SUM_FIRST_MEAN on, only if the head is causal. */
+    vec sums[ES_N_ROW_SUMS];
     /* Sums of x = (score - shift) / unit and of x^2 over the row. */
     vec shift, unit, apart, apart_squares;
 } row_state;
@@ -133,15 +133,15 @@ static inline void anchor_rows(row_state *row, vec largest, vec size,
 static inline void close_sum(row_state *row, int power, const es_cpu_head *head)
 {
     if (power == ES_CPU_RELU) {
-        row->rest = row->length - row->sum;
+        row->rest = row->length - row->sums[ES_SUM_WEIGHT];
         row->divisor = row->length;
         return;
     }
-    row->divisor = row->sum + row->rest;
+    row->divisor = row->sums[ES_SUM_WEIGHT] + row->rest;
     if (power && head->plain) { /* adds 0 if D and 1 / D are finite,
                                  * otherwise NaN */
         const vec spoilt = splat(0) * (row->divisor + splat(1) / row->divisor);
-        row->sum += spoilt;
+        row->sums[ES_SUM_WEIGHT] += spoilt;
         row->divisor += spoilt;
     }
 }
@@ -185,7 +185,7 @@ static inline vec count_visible(const es_cpu_head *head, int first)
 
 /* Levels of sums that the loops compute along with the weights, at almost no
  * additional time. Each level includes the previous levels. */
-enum { NO_SUMS, SUM_ENTROPY, SUM_DISTANCE, SUM_SCORES };
+enum { NO_SUMS, SUM_ENTROPY, SUM_MEANS, SUM_SCORES };
 
 /* Sums over the scores that open_tile computes and keeps in registers. */
 typedef struct score_sums {
@@ -242,10 +242,12 @@ static inline void open_tile(row_state rows[2], const float *tile, int n_full,
     }
 }
 
+#include "hooks/trainer/cpu/statistics.inc.h"
+
 /* Sums that tile_weigh computes for one half of the tile at a time, because the
- * sums of both halves would not fit in the registers. */
+ * sums of both halves would not fit in the registers; see es_row_sum. */
 typedef struct weight_sums {
-    vec sum, moment, distance;
+    vec of[ES_N_ROW_SUMS];
 } weight_sums;
 
 /* Replaces the scores of keys first .. end - 1 by u, and adds to the sums of
@@ -257,19 +259,18 @@ static KNOWN void weigh_tile_keys(weight_sums *s, float *tile, vec anchor,
     for (int j = first; j < end; j++) {
         float *at = tile + j * ROWS + half * LANES;
         raw_weight w = weigh_score(load(at), anchor, power);
-        vec before = s->sum;
+        vec before = s->of[ES_SUM_WEIGHT];
         if (masked) {
             ivec seen = visible(j - n_full, half);
             w.u = choose(seen, w.u, splat(0));
             w.log = choose(seen, w.log, splat(0));
             before = choose(seen, before, splat(0));
         }
-        s->sum += w.u;
+        s->of[ES_SUM_WEIGHT] += w.u;
         if (sums >= SUM_ENTROPY)
-            s->moment += w.u * w.log;
-        if (sums >= SUM_DISTANCE) /* Adding the sum of the previous keys' u
-                                   * at each key j yields sum u (i - j). */
-            s->distance += before;
+            s->of[ES_SUM_MOMENT] += w.u * w.log;
+        if (sums >= SUM_MEANS)
+            add_means(s->of, before);
         store(at, w.u);
     }
 }
@@ -280,18 +281,14 @@ static inline void tile_weigh(float *tile, row_state *row, int n_full,
                               int n_keys, int half, int power,
                               const es_cpu_head *head, int sums)
 {
-    weight_sums s = {.sum = splat(0), .moment = splat(0), .distance = splat(0)};
+    weight_sums s = {.of = {{0}}};
     weigh_tile_keys(&s, tile, row->anchor, 0, n_full, n_full, half, false,
                     power, sums);
     weigh_tile_keys(&s, tile, row->anchor, n_full, n_keys, n_full, half, true,
                     power, sums);
-    row->sum = s.sum;
-    row->moment = s.moment;
-    row->distance = s.distance;
+    memcpy(row->sums, s.of, sizeof s.of);
     close_sum(row, power, head);
 }
-
-#include "hooks/trainer/cpu/statistics.inc.h"
 
 /* --- forward -------------------------------------------------------------- */
 
@@ -312,7 +309,7 @@ static int sums_of(const es_cpu_head *head)
 {
     return !head->rows[ES_ROW_ENTROPY]     ? NO_SUMS
            : head->rows[ES_ROW_LOGIT_MEAN] ? SUM_SCORES
-           : head->rows[ES_ROW_DISTANCE]   ? SUM_DISTANCE
+           : wants_means(head)             ? SUM_MEANS
                                            : SUM_ENTROPY;
 }
 
@@ -331,8 +328,8 @@ static void weigh_block(const es_cpu_head *head, workspace *w, row_state row[2],
         weigh_rows(w->tile, row, n_full, n_keys, 0, head, NO_SUMS);
     else if (sums == SUM_ENTROPY)
         weigh_rows(w->tile, row, n_full, n_keys, 0, head, SUM_ENTROPY);
-    else if (sums == SUM_DISTANCE)
-        weigh_rows(w->tile, row, n_full, n_keys, 0, head, SUM_DISTANCE);
+    else if (sums == SUM_MEANS)
+        weigh_rows(w->tile, row, n_full, n_keys, 0, head, SUM_MEANS);
     else
         weigh_rows(w->tile, row, n_full, n_keys, 0, head, SUM_SCORES);
 }

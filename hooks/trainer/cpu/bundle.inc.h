@@ -345,9 +345,9 @@ static inline void weigh_key(lane_query *query, row_state *row,
 {
     float *at = query->weight + (ptrdiff_t)j * LANES;
     const raw_weight w = weigh_score(load(at), row->anchor, power);
-    row->sum += w.u;
+    row->sums[ES_SUM_WEIGHT] += w.u;
     if (measure) {
-        row->moment += w.u * w.log;
+        row->sums[ES_SUM_MOMENT] += w.u * w.log;
         store(at, w.u);
     }
     for (int c = 0; c < width; c++)
@@ -393,16 +393,12 @@ static inline float *lane_row(const bundle *b, es_row_statistic statistic,
 static void measure_lane_keys(const bundle *b, const float *weight, vec inverse,
                               int t)
 {
-    vec top = splat(0), distance = splat(0), away = splat((float)t);
-    if (!b->heads->rows[ES_ROW_DISTANCE] && !b->heads->rows[ES_ROW_TOP])
+    vec sums[ES_N_ROW_SUMS];
+    if (!wants_means(b->heads) && !b->heads->rows[ES_ROW_TOP])
         return;
-    for (int j = 0; j <= t; j++) {
-        const vec u = load(weight + (ptrdiff_t)j * LANES);
-        top = larger(top, u);
-        distance += u * away;
-        away -= splat(1);
-    }
-    store(lane_row(b, ES_ROW_DISTANCE, t), distance * inverse);
+    const vec top = sum_lane_means(sums, weight, t);
+    for (int s = ES_SUM_FIRST_MEAN; s < ES_N_ROW_SUMS; s++)
+        store(lane_row(b, es_row_sum_statistic(s), t), sums[s] * inverse);
     store(lane_row(b, ES_ROW_TOP, t), top * inverse);
 }
 

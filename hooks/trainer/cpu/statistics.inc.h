@@ -48,6 +48,40 @@ static void store_row(const es_cpu_head *head, es_row_statistic statistic,
         store_part(head->rows[statistic] + first, values, n);
 }
 
+/* --- means over the weights ------------------------------------------------
+ */
+
+/* Returns true if a statistic that is a mean over the weights is requested. */
+static bool wants_means(const es_cpu_head *head)
+{
+    bool wants = false;
+    for (int s = ES_SUM_FIRST_MEAN; s < ES_N_ROW_SUMS; s++)
+        wants = wants || head->rows[es_row_sum_statistic(s)];
+    return wants;
+}
+
+/* Adds a key of a causal head to the sums from ES_SUM_FIRST_MEAN on. Adding the
+ * sum of the previous keys' u, `before`, at each key j yields sum u (i - j). */
+static KNOWN void add_means(vec sums[ES_N_ROW_SUMS], vec before)
+{
+    sums[ES_SUM_DISTANCE] += before;
+}
+
+/* Computes the same sums for rows with t + 1 keys, one row in each lane, from
+ * their u. Returns the largest u. */
+static vec sum_lane_means(vec sums[ES_N_ROW_SUMS], const float *weight, int t)
+{
+    vec top = splat(0), distance = splat(0), away = splat((float)t);
+    for (int j = 0; j <= t; j++) {
+        const vec u = load(weight + (ptrdiff_t)j * LANES);
+        top = larger(top, u);
+        distance += u * away;
+        away -= splat(1);
+    }
+    sums[ES_SUM_DISTANCE] = distance;
+    return top;
+}
+
 /* Computes sum u |i - j| for an encoder's head, whose queries see keys on both
  * sides. */
 static vec sum_distances(const es_cpu_head *head, const float *tile, int first,
@@ -78,10 +112,12 @@ static void measure_keys(const es_cpu_head *head, const float *tile,
                          const row_state *row, vec inverse, int first,
                          int n_keys, int n)
 {
-    vec distance = row->distance;
+    vec sums[ES_N_ROW_SUMS];
+    memcpy(sums, row->sums, sizeof sums);
     if (head->rows[ES_ROW_DISTANCE] && head->place)
-        distance = sum_distances(head, tile, first, n_keys, n);
-    store_row(head, ES_ROW_DISTANCE, first, distance * inverse, n);
+        sums[ES_SUM_DISTANCE] = sum_distances(head, tile, first, n_keys, n);
+    for (int s = ES_SUM_FIRST_MEAN; s < ES_N_ROW_SUMS; s++)
+        store_row(head, es_row_sum_statistic(s), first, sums[s] * inverse, n);
     if (head->rows[ES_ROW_TOP])
         store_row(head, ES_ROW_TOP, first,
                   largest_weight(tile, n_keys, head->power) * inverse, n);
@@ -92,10 +128,12 @@ static void measure_keys(const es_cpu_head *head, const float *tile,
 static inline vec row_entropy(const row_state *row, vec logarithm, vec inverse,
                               int power)
 {
+    const vec sum = row->sums[ES_SUM_WEIGHT];
+    const vec moment = row->sums[ES_SUM_MOMENT];
     if (power == 0)
-        return logarithm - row->moment * inverse;
-    return choose(row->sum == splat(0), row->sum / row->divisor,
-                  vec_log(row->sum) - row->moment / row->sum);
+        return logarithm - moment * inverse;
+    return choose(sum == splat(0), sum / row->divisor,
+                  vec_log(sum) - moment / sum);
 }
 
 /* Stores the mean and the variance of each row's scores, and returns the
