@@ -5,6 +5,7 @@
  * separately; the merged findings do not depend on the number of threads.
  * Activations must be float32. */
 #include "hooks/trainer/cpu/cpu.h"
+#include "hooks/trainer/cpu/kernels.h"
 
 #include <math.h>
 #include <string.h>
@@ -198,35 +199,6 @@ static void score_row(const job *j, const row *r)
     }
 }
 
-/* Computes the statistics of a row whose weights are all finite. An error of
- * the row's computed inverse does not affect the entropy, because the entropy
- * refers to the weights divided by their sum. */
-static void measure_row(double values[ES_N_ROW_STATISTICS], const row *r)
-{
-    double sum = 0, sums[2] = {0}, entropy = 0;
-    double *const distance = &values[ES_ROW_DISTANCE];
-    values[ES_ROW_TOP] = (double)r->weights[0];
-    for (int k = 0; k < r->n; k++) {
-        const double a = (double)r->weights[k], s = (double)r->scores[k];
-        sum += a;
-        sums[0] += s;
-        sums[1] += s * s;
-        *distance += a * (r->n - 1 - k);
-        values[ES_ROW_TOP] = fmax(values[ES_ROW_TOP], a);
-        values[ES_ROW_MAX_LOGIT] = fmax(values[ES_ROW_MAX_LOGIT], fabs(s));
-    }
-    for (int k = 0; k < r->n; k++) {
-        const double share = (double)r->weights[k] / sum;
-        entropy -= share > 0 ? share * log(share) : 0;
-    }
-    values[ES_ROW_ENTROPY] = sum > 0 || sum < 0 ? entropy : 0;
-    values[ES_ROW_SINK] = (double)r->weights[0];
-    values[ES_ROW_MISSING] = 1 - sum;
-    const double mean = sums[0] / r->n;
-    values[ES_ROW_LOGIT_MEAN] = mean;
-    values[ES_ROW_LOGIT_VARIANCE] = fmax(0, sums[1] / r->n - mean * mean);
-}
-
 static void put_row(const job *j, const row *r)
 {
     const size_t at =
@@ -236,7 +208,7 @@ static void put_row(const job *j, const row *r)
     for (int k = 0; k < r->n; k++)
         n_bad += !isfinite(r->weights[k]) || !isfinite(r->scores[k]);
     if (n_bad == 0)
-        measure_row(values, r);
+        es_cpu_measure_weights(values, r->weights, r->scores, r->n);
     for (int s = 0; s < ES_N_ROW_STATISTICS; s++) {
         es_mem *to = j->rows->array[s];
         if (to)
