@@ -45,11 +45,11 @@ ES_HEADS_FUNCTION bool es_attention_has_lse(es_attention_kind kind)
  *              influence; 0 if all weights are 0
  *   LSE        log-sum-exp of the scores, if the attention has one
  *   MAX_LOGIT  largest score after scaling; PowerSoftmax: largest |score|
- *   SINK       weight on key 0
+ *   SINK       weight on key 0; of an encoder, on the first visible key
  *   NONFINITE  number of weights that are not finite
  *   MISSING    1 - sum of the weights, for kinds where the sum need not be 1;
  *              negative for scaled ReLU if the sum is above 1
- *   DISTANCE   sum a (i - j) over the keys j of query i, in tokens
+ *   DISTANCE   sum a |i - j| over the keys j of query i, in tokens
  *   TOP        largest weight
  *   LOGIT_MEAN      mean of the scores after scaling
  *   LOGIT_VARIANCE  mean squared difference of the scores from LOGIT_MEAN; 0

@@ -150,7 +150,9 @@ ES_DEVICE void es_row_open(es_row *row)
 {
     row->m = KIND::least();
     row->largest = -INFINITY;
-    row->sum = row->moment = row->distance = 0;
+#pragma unroll
+    for (int s = 0; s < ES_N_ROW_SUMS; s++)
+        row->sums[s] = 0;
 }
 
 /** Replaces the row's m by the larger of m and the parameter m of a tile, and
@@ -180,182 +182,22 @@ ES_DEVICE es_row_end es_row_close(const es_row *row, float scale, float epsilon,
                                   int power)
 {
     es_row_end end;
+    const float sum = row->sums[ES_SUM_WEIGHT];
+    const float moment = row->sums[ES_SUM_MOMENT];
     float divisor;
     end.rest = KIND::rest(row->m, scale, epsilon, power);
-    divisor = row->sum + end.rest;
+    divisor = sum + end.rest;
     end.scale = scale;
     end.saved.m = row->m;
     end.saved.inverse = 1 / divisor;
-    end.saved.center = row->moment * end.saved.inverse;
+    end.saved.center = moment * end.saved.inverse;
     end.saved.factor = KIND::factor(row->m, scale, power);
     if (!KIND::SUMS_TO_ONE) {
-        const bool is_empty = row->sum == 0; /* true if all weights are 0 */
-        end.saved.center =
-            is_empty ? row->sum * end.saved.inverse : row->moment / row->sum;
-        end.saved.factor = is_empty ? 0 : divisor / row->sum;
+        const bool is_empty = sum == 0; /* true if all weights are 0 */
+        end.saved.center = is_empty ? sum * end.saved.inverse : moment / sum;
+        end.saved.factor = is_empty ? 0 : divisor / sum;
     }
     return end;
-}
-
-/** Writes a statistic of row `at` of (B,H,T), if the statistic is requested. */
-template <class A>
-ES_DEVICE void es_row_write(const es_attention_call<A> *call,
-                            es_row_statistic statistic, size_t at, float value)
-{
-    if (call->rows[statistic])
-        call->rows[statistic][at] = value;
-}
-
-/** Writes the statistics of a row whose sums are complete; `first` is the raw
- *  score of key 0. */
-template <class A, class KIND>
-ES_DEVICE void es_row_measure(const es_attention_call<A> *call, size_t at,
-                              const es_row *row, const es_row_end *end,
-                              float first)
-{
-    float divisor = row->sum + end->rest, inverse = end->saved.inverse;
-    float log_divisor = log2f(divisor);
-    float largest = (KIND::top(row->m) > 0 ? row->m : 0) * end->scale;
-    float entropy = (row->sum * log_divisor - row->moment) * inverse;
-    if (!KIND::SUMS_TO_ONE)
-        entropy = row->sum == 0 ? row->sum * inverse
-                                : log2f(row->sum) - end->saved.center;
-    es_row_write(call, ES_ROW_ENTROPY, at, ES_LN_2 * entropy);
-    es_row_write(call, ES_ROW_LSE, at, largest + ES_LN_2 * log_divisor);
-    es_row_write(call, ES_ROW_MAX_LOGIT, at, largest);
-    if (call->rows[ES_ROW_SINK])
-        call->rows[ES_ROW_SINK][at] =
-            inverse *
-            KIND::template weigh<false>(first, KIND::anchor_of(row->m),
-                                        end->scale * ES_LOG2_E, call->power)
-                .u;
-    es_row_write(call, ES_ROW_NONFINITE, at, 0);
-    es_row_write(call, ES_ROW_MISSING, at, end->rest / divisor);
-    es_row_write(call, ES_ROW_DISTANCE, at, row->distance * inverse);
-    es_row_write(call, ES_ROW_TOP, at, KIND::top(row->m) * inverse);
-}
-
-/* --- rows that are not finite ---------------------------------------------
- *
- * Rows whose sums were not finite are recomputed in double by their definition,
- * as es_rows specifies. All lanes of a warp work together. */
-
-/* Sums over the keys of a row, computed directly from the formulas in
- * double. */
-typedef struct es_mend_sums {
-    double largest, sum, moment, first, distance;
-    bool finite;
-} es_mend_sums;
-
-/* Returns the largest x of all lanes, or NaN if the x of any lane is NaN. */
-ES_DEVICE double es_mend_largest_lane(double x)
-{
-    for (int across = 32 / 2; across > 0; across /= 2) {
-        double other = __shfl_xor_sync(ES_ALL_LANES, x, across);
-        x = other > x || isnan(other) ? other : x;
-    }
-    return x;
-}
-
-template <class A>
-ES_DEVICE double es_mend_score(const es_attention_call<A> *call, int head,
-                               int row, int key)
-{
-    const size_t at = es_attention_qkv_at(call, head);
-    const size_t stride = 3 * (size_t)call->d_model;
-    const A *q = call->qkv + at + (size_t)row * stride;
-    const A *k = call->qkv + at + (size_t)key * stride + call->d_model;
-    float sum = 0;
-    for (int c = 0; c < call->width; c++)
-        sum = fmaf(es_float(q[c]), es_float(k[c]), sum);
-    return (double)(sum * es_attention_scale(call, head, row));
-}
-
-/* Computes the sums over a row. Each lane processes every 32nd key. */
-template <class A>
-ES_DEVICE es_mend_sums es_mend_sum_row(const es_attention_call<A> *call,
-                                       int head, int row, int lane)
-{
-    es_mend_sums sums = {-(double)INFINITY, 0, 0, 0, 0, true};
-    for (int j = lane; j <= row; j += 32) {
-        double s = es_mend_score(call, head, row, j);
-        sums.finite = sums.finite && isfinite(s);
-        if (s > sums.largest || isnan(s))
-            sums.largest = s;
-    }
-    sums.largest = es_mend_largest_lane(sums.largest);
-    sums.finite = __all_sync(ES_ALL_LANES, sums.finite) != 0;
-    for (int j = lane; j <= row; j += 32) {
-        double x = es_mend_score(call, head, row, j) - sums.largest, p = exp(x);
-        sums.sum += p;
-        sums.moment += p > 0 ? p * x : 0;
-        sums.distance += p * (row - j);
-        if (j == 0)
-            sums.first = p;
-    }
-    sums.sum = es_warp_sum(sums.sum);
-    sums.moment = es_warp_sum(sums.moment);
-    sums.distance = es_warp_sum(sums.distance);
-    return sums;
-}
-
-/* Counts the weights of a row that are not finite. The lanes divide the keys
- * among themselves. */
-template <class A>
-ES_DEVICE int es_mend_count(const es_attention_call<A> *call, int head, int row,
-                            const es_mend_sums *sums, int lane)
-{
-    int n = 0;
-    for (int j = lane; !sums->finite && j <= row; j += 32)
-        if (!isfinite(exp(es_mend_score(call, head, row, j) - sums->largest) /
-                      sums->sum))
-            n++;
-    return es_warp_sum(n);
-}
-
-/* Writes the same statistics as es_row_measure, or NaN for statistics that are
- * not finite. Called by lane 0. */
-template <class A>
-ES_DEVICE void es_mend_write(const es_attention_call<A> *call, size_t at,
-                             int n_nonfinite, const es_mend_sums *sums)
-{
-    const double nan = sums->finite ? 0 : NAN, log_sum = log(sums->sum) + nan;
-    es_row_write(call, ES_ROW_ENTROPY, at,
-                 (float)(log_sum - sums->moment / sums->sum));
-    es_row_write(call, ES_ROW_LSE, at, (float)(sums->largest + log_sum));
-    es_row_write(call, ES_ROW_MAX_LOGIT, at, (float)(sums->largest + nan));
-    es_row_write(call, ES_ROW_SINK, at, (float)(sums->first / sums->sum + nan));
-    es_row_write(call, ES_ROW_NONFINITE, at, (float)n_nonfinite);
-    es_row_write(call, ES_ROW_MISSING, at, (float)nan);
-    es_row_write(call, ES_ROW_DISTANCE, at,
-                 (float)(sums->distance / sums->sum + nan));
-    es_row_write(call, ES_ROW_TOP, at, (float)(1 / sums->sum + nan));
-}
-
-/** Returns true if the row's statistics must be recomputed in double. */
-ES_DEVICE bool es_mend_wanted(const es_saved_row *saved)
-{
-    return !(isfinite(saved->inverse) && isfinite(saved->center));
-}
-
-/** Recomputes the statistics of row `at` of (B,H,T) in double. All lanes of a
- *  warp must call this function together. */
-template <class A>
-ES_DEVICE void es_mend_row(const es_attention_call<A> *call, size_t at,
-                           int lane)
-{
-    const int row = (int)(at % (size_t)call->n_ctx);
-    const int head = (int)(at / (size_t)call->n_ctx);
-    /* Each weight of PowerSoftmax depends on the largest score and on the sum
-     * of the row. If one weight of the row is not finite, no weight is. */
-    es_mend_sums sums = {0, 1, 0, 0, 0, false};
-    int n = row + 1;
-    if (call->kind == ES_SOFTMAX) {
-        sums = es_mend_sum_row(call, head, row, lane);
-        n = es_mend_count(call, head, row, &sums, lane);
-    }
-    if (lane == 0)
-        es_mend_write(call, at, n, &sums);
 }
 
 /* --- a row backward ------------------------------------------------------- */

@@ -12,7 +12,7 @@
  * . y equals dy . v to the last bit if a row has a single weight of 1 and y is
  * therefore v.
  */
-#include "hooks/trainer/cuda/attention.h"
+#include "hooks/trainer/cuda/attention_statistics.h"
 
 enum {
     WARPS = 8,
@@ -197,9 +197,9 @@ static ES_DEVICE float weigh_key(float *s, es_row *row, int away, float scale2,
         KIND::template weigh<false>(*s, KIND::anchor_of(row->m), scale2, power);
     *s = visible ? w.u : 0;
     if (visible) {
-        row->sum += w.u;
-        row->moment = fmaf(w.u, w.log, row->moment);
-        row->distance = fmaf(w.u, (float)away, row->distance);
+        row->sums[ES_SUM_WEIGHT] += w.u;
+        row->sums[ES_SUM_MOMENT] = fmaf(w.u, w.log, row->sums[ES_SUM_MOMENT]);
+        es_row_add_means(row, w.u, away);
     }
     return factor;
 }
@@ -259,9 +259,9 @@ struct attend {
             gather_columns(out, t.weights, t.other_y, t.stride, 0,
                            min(OTHERS, row + 1 - key));
         }
-        sums.sum = es_warp_sum(sums.sum);
-        sums.moment = es_warp_sum(sums.moment);
-        sums.distance = es_warp_sum(sums.distance);
+#pragma unroll
+        for (int s = 0; s < ES_N_ROW_SUMS; s++)
+            sums.sums[s] = es_warp_sum(sums.sums[s]);
         inverse = end_row<A, KIND>(call, head, row, &sums, scale, score_0);
         write_row(call, call->y + es_attention_y_at(call, head), call->d_model,
                   row, out, inverse);

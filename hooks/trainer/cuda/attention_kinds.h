@@ -62,20 +62,22 @@ typedef struct es_weight {
 typedef struct es_row {
     float m;
     float largest; /* largest score of the row, if it differs from m */
-    float sum, moment;
-    float distance; /* sum of u (query - key) */
+    float sums[ES_N_ROW_SUMS]; /* see es_row_sum; logarithms are to base 2 */
 } es_row;
 
 /** Multiplies the row's sums by `factor` = 2^shift. Also adds `shift` to the
- *  logarithms that `moment` contains. */
+ *  logarithms that ES_SUM_MOMENT contains. */
 template <bool MEASURE>
 ES_DEVICE void es_row_scale(es_row *row, float shift, float factor)
 {
+    float *const sums = row->sums;
     if (MEASURE)
-        row->moment = fmaf(row->sum, shift, row->moment) * factor;
-    if (MEASURE)
-        row->distance *= factor;
-    row->sum *= factor;
+        sums[ES_SUM_MOMENT] =
+            fmaf(sums[ES_SUM_WEIGHT], shift, sums[ES_SUM_MOMENT]) * factor;
+#pragma unroll
+    for (int s = ES_SUM_FIRST_MEAN; MEASURE && s < ES_N_ROW_SUMS; s++)
+        sums[s] *= factor;
+    sums[ES_SUM_WEIGHT] *= factor;
 }
 
 /* Each kind has the following members. `anchor` is the score to which weights

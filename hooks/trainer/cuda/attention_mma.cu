@@ -1,6 +1,7 @@
 /** Implements the forward pass of attention on tensor cores. attention_mma.h
  *  explains the tiles. */
 #include "hooks/trainer/cuda/attention_mma.h"
+#include "hooks/trainer/cuda/attention_statistics.h"
 
 /* Sizes of tiles for each head width; the README lists their cost. */
 template <int WIDTH>
@@ -27,10 +28,7 @@ struct forward_shape {
 template <int WIDTH>
 struct kept_rows {
     enum { OWN = forward_shape<WIDTH>::OWN };
-    float sum[4][ES_MMA_THREADS], moment[4][ES_MMA_THREADS];
-    /* sum of u times the distance from the key to the first key of the next
-     * step */
-    float distance[4][ES_MMA_THREADS];
+    float sums[ES_N_ROW_SUMS][4][ES_MMA_THREADS];
     float scale2[OWN]; /* factor that turns raw scores into
                         * logarithms to base 2 */
     float anchor[OWN];
@@ -55,6 +53,7 @@ template <int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
                             const float largest[M][2], int power)
 {
+    enum { n_sums = MEASURE ? ES_N_ROW_SUMS : ES_SUM_FIRST_MEAN };
     const int first = first_row<M>();
 #pragma unroll
     for (int m = 0; m < M; m++)
@@ -62,17 +61,17 @@ ES_DEVICE void move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
         for (int upper = 0; upper < 2; upper++) {
             const int at = first + 16 * m + 8 * upper, i = 2 * m + upper;
             const float scale2 = kept->scale2[at], was = kept->anchor[at];
-            es_row row = {kept->m[at], 0, kept->sum[i][threadIdx.x],
-                          kept->moment[i][threadIdx.x],
-                          MEASURE ? kept->distance[i][threadIdx.x] : 0};
+            es_row row = {kept->m[at], 0, {0}};
+#pragma unroll
+            for (int s = 0; s < n_sums; s++)
+                row.sums[s] = kept->sums[s][i][threadIdx.x];
             float anchor = was, factor = 1;
             if (KIND::has_outgrown(largest[m][upper], was, scale2))
                 factor = KIND::template move<MEASURE>(
                     &row, &anchor, largest[m][upper], scale2, power);
-            kept->sum[i][threadIdx.x] = row.sum;
-            kept->moment[i][threadIdx.x] = row.moment;
-            if (MEASURE)
-                kept->distance[i][threadIdx.x] = row.distance;
+#pragma unroll
+            for (int s = 0; s < n_sums; s++)
+                kept->sums[s][i][threadIdx.x] = row.sums[s];
             __syncwarp();
             if (es_mma_lane() % 4 == 0) {
                 kept->anchor[at] = anchor;
@@ -120,24 +119,6 @@ ES_DEVICE void weigh_row(float s[N / 8][4], int m, int upper, float *sum,
         *moment = of_u_log;
 }
 
-/* Adds the current step's keys to a row's sum of distances, after moving the
- * reference of the distances from the first key of this step to the first key
- * of the next step. Uses the constant numbers of columns instead of the numbers
- * of queries and keys, because there are no registers left for them. The
- * numbers of columns are relative to this lane's first column. */
-template <int N>
-ES_DEVICE void add_distances(float *distance, float of_u,
-                             const float s[N / 8][4], int upper)
-{
-    float sum = fmaf((float)N, of_u, *distance);
-#pragma unroll
-    for (int n = 0; n < N / 8; n++)
-#pragma unroll
-        for (int i = 2 * upper; i < 2 * upper + 2; i++)
-            sum = fmaf(s[n][i], -(float)(8 * n + i % 2), sum);
-    *distance = sum;
-}
-
 /* Returns the largest score of a row in this step (for PowerSoftmax the largest
  * absolute score). Also updates *so_far, the row's largest score so far. */
 template <class KIND, bool DIAGONAL, int N>
@@ -165,7 +146,7 @@ ES_DEVICE float largest_of_row(const float s[N / 8][4], int m, int upper,
  * rows. */
 template <int WIDTH, int M, int N, class KIND, bool MEASURE, bool DIAGONAL>
 ES_DEVICE void weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
-                          kept_rows<WIDTH> *kept, int power, bool distances)
+                          kept_rows<WIDTH> *kept, int power, bool means)
 {
     const int first = first_row<M>();
     float largest[M][2];
@@ -188,15 +169,15 @@ ES_DEVICE void weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
         for (int upper = 0; upper < 2; upper++) {
             const int at = first + 16 * m + 8 * upper, i = 2 * m + upper;
             weigh_row<KIND, MEASURE, DIAGONAL, N>(
-                s[m], m, upper, &kept->sum[i][threadIdx.x],
-                &kept->moment[i][threadIdx.x], kept->anchor[at],
+                s[m], m, upper, &kept->sums[ES_SUM_WEIGHT][i][threadIdx.x],
+                &kept->sums[ES_SUM_MOMENT][i][threadIdx.x], kept->anchor[at],
                 kept->scale2[at], power);
         }
-    if (MEASURE && distances)
+    if (MEASURE && means)
 #pragma unroll
         for (int i = 0; i < 2 * M; i++)
-            add_distances<N>(&kept->distance[i][threadIdx.x],
-                             kept->sum[i][threadIdx.x], s[i / 2], i % 2);
+            es_step_add_means<N, 4 * ES_MMA_THREADS>(
+                &kept->sums[0][i][threadIdx.x], s[i / 2], i % 2);
 }
 
 /* State of the rows that a warp owns: their outputs so far, and a pointer to
@@ -236,8 +217,7 @@ ES_DEVICE void attend_step(const es_attention_call<A> *call,
     if (MEASURE && has_first)
         keep_first<M, N>(rows->kept->first, s);
     weigh_step<WIDTH, M, N, KIND, MEASURE, DIAGONAL>(
-        rows->out, s, rows->kept, call->power,
-        call->rows[ES_ROW_DISTANCE] != NULL);
+        rows->out, s, rows->kept, call->power, es_row_wants_means(call));
     es_mma_gather<A, WIDTH, M, N, ES_OWN_QUERIES, DIAGONAL>(rows->out, s, v,
                                                             row);
 }
@@ -297,8 +277,9 @@ ES_DEVICE void open_rows(const es_attention_call<A> *call,
     for (int i = 0; i < 2 * M; i++) {
         const int query = own + es_tile_sum_row(es_mma_lane(), 0) + 8 * i;
         kept_rows<WIDTH> *kept = rows->kept;
-        kept->sum[i][threadIdx.x] = kept->moment[i][threadIdx.x] = 0;
-        kept->distance[i][threadIdx.x] = 0;
+#pragma unroll
+        for (int s = 0; s < ES_N_ROW_SUMS; s++)
+            kept->sums[s][i][threadIdx.x] = 0;
         if (es_mma_lane() % 4 != 0)
             continue;
         kept->anchor[first + 8 * i] = KIND::lowest_anchor();
@@ -310,16 +291,6 @@ ES_DEVICE void open_rows(const es_attention_call<A> *call,
     }
 }
 
-/* Converts a row's sum of distances. On entry, distances refer to the end of
- * the warp's last step, 16 M keys after the warp's first query; the result
- * refers to the row's query. */
-template <int M>
-ES_DEVICE float distance_of_lane(float distance, float of_u, int lane, int i)
-{
-    const int beyond = 16 * M - es_tile_sum_row(lane, 0) - 8 * i;
-    return fmaf(-(float)(beyond + es_tile_sum_column(lane, 0)), of_u, distance);
-}
-
 /* Saves the rows' values for the backward pass, and writes their statistics.
  * Returns the factor of each row's outputs (including 1 / D) in `factor`, and
  * in `more` a number which is finite if the saved values are finite. */
@@ -328,6 +299,7 @@ ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
                           float more[M], rows_of_warp<WIDTH, M> *rows, int head,
                           int own)
 {
+    enum { n_sums = MEASURE ? ES_N_ROW_SUMS : ES_SUM_FIRST_MEAN };
     const kept_rows<WIDTH> *kept = rows->kept;
     const int lane = es_mma_lane(), first = first_row<M>();
     __syncwarp();
@@ -336,13 +308,15 @@ ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
         const int row_at = first + 8 * i;
         const int query = own + es_tile_sum_row(lane, 0) + 8 * i;
         const size_t at = (size_t)head * (size_t)call->n_ctx + (size_t)query;
-        es_row row = {kept->m[row_at], kept->largest[row_at],
-                      es_mma_row_sum(kept->sum[i][threadIdx.x]),
-                      es_mma_row_sum(kept->moment[i][threadIdx.x]), 0};
+        es_row row = {kept->m[row_at], kept->largest[row_at], {0}};
+#pragma unroll
+        for (int s = 0; s < n_sums; s++)
+            row.sums[s] = kept->sums[s][i][threadIdx.x];
         if (MEASURE)
-            row.distance = es_mma_row_sum(
-                distance_of_lane<M>(kept->distance[i][threadIdx.x],
-                                    kept->sum[i][threadIdx.x], lane, i));
+            es_step_end_means<M>(row.sums, lane, i);
+#pragma unroll
+        for (int s = 0; s < n_sums; s++)
+            row.sums[s] = es_mma_row_sum(row.sums[s]);
         const float settled =
             KIND::settle(&row, kept->anchor[row_at], kept->scale2[row_at]);
         const es_row_end end = es_row_close<KIND>(

@@ -309,9 +309,7 @@ typedef struct es_ops {
     /** Computes attention of an encoder. Each query sees all keys of its
      *  sequence except those whose token (B,T) int32 is `padding`, or all keys
      *  if tokens is NULL. Statistics of padding rows are es_missing(), and
-     *  their outputs are 0. The statistic DISTANCE is the mean |i - j|, and
-     *  SINK is the weight on the first visible key. The other arguments are
-     *  those of `attention`. */
+     *  their outputs are 0. The other arguments are those of `attention`. */
     void (*attention_whole)(es_backend *backend, es_mem *y, es_mem *saved,
                             const es_row_mem *rows, const es_mem *qkv,
                             const es_mem *tokens, int padding,
