@@ -111,7 +111,7 @@ static bool reorder(line *l)
 }
 
 /* Writes l->drawn as UTF-8 with a NUL. Returns the address after the NUL. */
-static char *put(char *out, const line *l)
+static char *write_line(char *out, const line *l)
 {
     return out + 1 +
            fribidi_unicode_to_charset(FRIBIDI_CHAR_SET_UTF8, l->drawn, l->n,
@@ -133,14 +133,14 @@ es_drawn es_text_turn(const char *clean)
     if (reorder(&l))
         out.text = malloc(2 * (longest * (size_t)l.n + 1));
     if (out.text) {
-        char *letters = put(out.text, &l);
+        char *letters = write_line(out.text, &l);
         /* Store the original letter of each drawn form. The ligatures of lam
          * and alef stay ligatures, because PDF readers disagree about the order
          * of two letters in one glyph. */
         for (FriBidiStrIndex i = 0; i < l.n; i++)
             if (!(l.drawn[i] >= 0xfef5 && l.drawn[i] <= 0xfefc))
                 l.drawn[i] = l.read[l.places[i]];
-        out.n = (size_t)(put(letters, &l) - out.text);
+        out.n = (size_t)(write_line(letters, &l) - out.text);
         out.leftward = FRIBIDI_IS_RTL(l.base);
     }
     free(l.read);

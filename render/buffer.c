@@ -11,7 +11,7 @@
 
 /* Makes space for n more bytes in a buffer. If memory runs out, sets b->failed
  * and returns false. */
-static bool reserve(es_buffer *b, size_t n)
+static bool reserve_bytes(es_buffer *b, size_t n)
 {
     if (!b->failed && es_picture_reserve(&b->data, &b->capacity, b->n, n, 1))
         return true;
@@ -21,7 +21,7 @@ static bool reserve(es_buffer *b, size_t n)
 
 void es_buffer_add(es_buffer *b, const char *data, size_t n)
 {
-    if (!reserve(b, n))
+    if (!reserve_bytes(b, n))
         return;
     memcpy(b->data + b->n, data, n);
     b->n += n;
@@ -38,7 +38,7 @@ void es_buffer_xml(es_buffer *b, const char *clean)
     size_t most = 0;
     if (!es_size_mul(&most, strlen(clean) + 1, longest))
         b->failed = true;
-    if (reserve(b, most))
+    if (reserve_bytes(b, most))
         b->n += es_text_escape(b->data + b->n, most, clean, ES_ESCAPE_XML);
 }
 

@@ -212,7 +212,7 @@ double es_text_width(const char *text, double size, es_font_weight weight)
 
 /* Copies the first n bytes of `clean`, but not a partial last character, and
  * appends an ellipsis. */
-static void cut(char *out, const char *clean, size_t n)
+static void cut_text(char *out, const char *clean, size_t n)
 {
     while (n > 0 && ((unsigned char)clean[n] & 0xc0) == 0x80)
         n--;
@@ -227,7 +227,7 @@ static void cut(char *out, const char *clean, size_t n)
 static void cut_middle(char *out, const char *clean, size_t kept)
 {
     size_t n = strlen(clean), n_end = kept / 2;
-    cut(out, clean, kept - n_end);
+    cut_text(out, clean, kept - n_end);
     while (n_end > 0 && ((unsigned char)clean[n - n_end] & 0xc0) == 0x80)
         n_end--;
     strcat(out, clean + n - n_end);
@@ -272,7 +272,7 @@ done:
 char *es_text_fit(const char *text, double width, double size,
                   es_font_weight weight)
 {
-    return fit(text, width, size, weight, cut);
+    return fit(text, width, size, weight, cut_text);
 }
 
 char *es_text_fit_ends(const char *text, double width, double size,

@@ -76,7 +76,7 @@ static bool reserve_text(es_picture *picture, size_t n)
     return false;
 }
 
-static void append(es_picture *picture, es_picture_shape shape)
+static void append_shape(es_picture *picture, es_picture_shape shape)
 {
     if (picture->failed ||
         !es_picture_reserve(&picture->shapes, &picture->shapes_capacity,
@@ -88,7 +88,7 @@ static void append(es_picture *picture, es_picture_shape shape)
 
 /* Clamps a coordinate to the range that the devices can draw. Returns false if
  * the coordinate is not finite. */
-static bool settle(double *x)
+static bool settle_coordinate(double *x)
 {
     if (!isfinite(*x))
         return false;
@@ -100,20 +100,20 @@ static bool settle(double *x)
  * length is not finite or not positive. */
 static bool settle_length(double *x)
 {
-    return settle(x) && *x > 0;
+    return settle_coordinate(x) && *x > 0;
 }
 
 static void append_area(es_picture *picture, double x, double y, double width,
                         double height, es_picture_shape shape)
 {
-    if (!(settle(&x) && settle(&y) && settle_length(&width) &&
-          settle_length(&height)))
+    if (!(settle_coordinate(&x) && settle_coordinate(&y) &&
+          settle_length(&width) && settle_length(&height)))
         return;
     shape.x = x;
     shape.y = y;
     shape.width = width;
     shape.height = height;
-    append(picture, shape);
+    append_shape(picture, shape);
 }
 
 void es_picture_rect(es_picture *picture, double x, double y, double width,
@@ -151,17 +151,18 @@ void es_picture_dashed(es_picture *picture, double x0, double y0, double x1,
                        double y1, double line_width, double dash,
                        es_color stroke)
 {
-    if (!(settle(&x0) && settle(&y0) && settle(&x1) && settle(&y1) &&
-          settle_length(&line_width) && settle(&dash)))
+    if (!(settle_coordinate(&x0) && settle_coordinate(&y0) &&
+          settle_coordinate(&x1) && settle_coordinate(&y1) &&
+          settle_length(&line_width) && settle_coordinate(&dash)))
         return;
-    append(picture, (es_picture_shape){.kind = ES_SHAPE_LINE,
-                                       .x = x0,
-                                       .y = y0,
-                                       .width = x1 - x0,
-                                       .height = y1 - y0,
-                                       .size = line_width,
-                                       .dash = dash,
-                                       .color = stroke});
+    append_shape(picture, (es_picture_shape){.kind = ES_SHAPE_LINE,
+                                             .x = x0,
+                                             .y = y0,
+                                             .width = x1 - x0,
+                                             .height = y1 - y0,
+                                             .size = line_width,
+                                             .dash = dash,
+                                             .color = stroke});
 }
 
 /* Appends a shape with n pairs of coordinates. A pair that is not finite
@@ -179,14 +180,14 @@ static void append_pairs(es_picture *picture, es_picture_shape shape,
     double *to = picture->numbers + picture->n_numbers;
     for (size_t i = 0; i < count; i += 2) {
         double first = pairs[i], second = pairs[i + 1];
-        bool there = settle(&first) && settle(&second);
+        bool there = settle_coordinate(&first) && settle_coordinate(&second);
         to[i] = there ? first : NAN;
         to[i + 1] = there ? second : NAN;
     }
     shape.first = picture->n_numbers;
     shape.n = n;
     picture->n_numbers += count;
-    append(picture, shape);
+    append_shape(picture, shape);
 }
 
 void es_picture_polyline(es_picture *picture, const double *points, size_t n,
@@ -203,7 +204,7 @@ void es_picture_polyline(es_picture *picture, const double *points, size_t n,
 void es_picture_spans(es_picture *picture, double x, double column,
                       const double *spans, size_t n, es_color fill)
 {
-    if (n > 0 && settle(&x) && settle_length(&column))
+    if (n > 0 && settle_coordinate(&x) && settle_length(&column))
         append_pairs(
             picture,
             (es_picture_shape){
@@ -242,12 +243,13 @@ void es_picture_image(es_picture *picture, double x, double y, double width,
 void es_picture_dot(es_picture *picture, double x, double y, double radius,
                     es_color fill)
 {
-    if (settle(&x) && settle(&y) && settle_length(&radius))
-        append(picture, (es_picture_shape){.kind = ES_SHAPE_DOT,
-                                           .x = x,
-                                           .y = y,
-                                           .size = radius,
-                                           .color = fill});
+    if (settle_coordinate(&x) && settle_coordinate(&y) &&
+        settle_length(&radius))
+        append_shape(picture, (es_picture_shape){.kind = ES_SHAPE_DOT,
+                                                 .x = x,
+                                                 .y = y,
+                                                 .size = radius,
+                                                 .color = fill});
 }
 
 /* Copies n bytes of a string, including the NUL. Returns the offset of the
@@ -265,8 +267,8 @@ void es_picture_text(es_picture *picture, double x, double y, double size,
                      es_align align, es_font_weight weight, double degrees,
                      es_color color, const char *text)
 {
-    if (!(settle(&x) && settle(&y) && settle_length(&size) &&
-          settle(&degrees)) ||
+    if (!(settle_coordinate(&x) && settle_coordinate(&y) &&
+          settle_length(&size) && settle_coordinate(&degrees)) ||
         text[0] == '\0')
         return;
     char *clean = es_text_cleaned(text);
@@ -293,7 +295,7 @@ void es_picture_text(es_picture *picture, double x, double y, double size,
         shape.leftward = drawn.leftward;
         free(drawn.text);
     }
-    append(picture, shape);
+    append_shape(picture, shape);
     free(clean);
 }
 
@@ -306,7 +308,7 @@ void es_picture_clip(es_picture *picture, double x, double y, double width,
 
 void es_picture_unclip(es_picture *picture)
 {
-    append(picture, (es_picture_shape){.kind = ES_SHAPE_UNCLIP});
+    append_shape(picture, (es_picture_shape){.kind = ES_SHAPE_UNCLIP});
 }
 
 es_status es_picture_zoom(es_picture *picture, double factor)
@@ -372,7 +374,7 @@ void es_picture_add(es_picture *picture, const es_picture *other, double x,
         if (numbered)
             move_numbers(picture->numbers + shape.first, shape.n, spans ? y : x,
                          y);
-        append(picture, shape);
+        append_shape(picture, shape);
     }
 }
 

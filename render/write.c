@@ -135,7 +135,7 @@ es_status es_picture_check_ready(const es_picture *picture)
     return ES_OK;
 }
 
-static es_status flush(FILE *out)
+static es_status flush_picture(FILE *out)
 {
     return fflush(out) == 0 ? ES_OK
                             : es_fail(ES_EIO, "cannot write the picture: %s",
@@ -155,7 +155,7 @@ es_status es_picture_write(const es_picture *picture, FILE *out,
                  : format == ES_FORMAT_TEXT
                      ? es_cells_print(picture, out, 0, ES_DEPTH_ASCII)
                      : write_pdf(&picture, 1, out, notes, n_notes);
-    return status == ES_OK ? flush(out) : status;
+    return status == ES_OK ? flush_picture(out) : status;
 }
 
 es_status es_pictures_write_pdf(const es_picture *const *pages, size_t n,
@@ -167,5 +167,5 @@ es_status es_pictures_write_pdf(const es_picture *const *pages, size_t n,
         status = es_picture_check_ready(pages[i]);
     if (status == ES_OK)
         status = write_pdf(pages, n, out, notes, n_notes);
-    return status == ES_OK ? flush(out) : status;
+    return status == ES_OK ? flush_picture(out) : status;
 }

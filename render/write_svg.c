@@ -36,7 +36,7 @@ static void put_color(svg *s, const char *attribute, es_color c);
  *   %l  by a length, which must    %a  by the corner and sides of a shape
  *       not round to zero
  */
-static void put(svg *s, const char *format, ...)
+static void put_format(svg *s, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -63,9 +63,10 @@ static void put(svg *s, const char *format, ...)
         default: {
             const es_picture_shape *area =
                 va_arg(arguments, const es_picture_shape *);
-            put(s, " x=\"%n\" y=\"%n\" width=\"%l\" height=\"%l\"", area->x,
-                area->y, rounded(area->x + area->width) - rounded(area->x),
-                rounded(area->y + area->height) - rounded(area->y));
+            put_format(s, " x=\"%n\" y=\"%n\" width=\"%l\" height=\"%l\"",
+                       area->x, area->y,
+                       rounded(area->x + area->width) - rounded(area->x),
+                       rounded(area->y + area->height) - rounded(area->y));
         }
         }
         next += 2;
@@ -81,20 +82,20 @@ static void put_color(svg *s, const char *attribute, es_color c)
         snprintf(hex, sizeof hex, "%x%x%x", c.r & 15u, c.g & 15u, c.b & 15u);
     else
         snprintf(hex, sizeof hex, "%02x%02x%02x", c.r, c.g, c.b);
-    put(s, " %s=\"#%s\"", attribute, hex);
+    put_format(s, " %s=\"#%s\"", attribute, hex);
     if (c.a != 255)
-        put(s, " %s-opacity=\"%n\"", attribute, c.a / 255.0);
+        put_format(s, " %s-opacity=\"%n\"", attribute, c.a / 255.0);
 }
 
 static void write_rect(svg *s, const es_picture_shape *shape)
 {
-    put(s, "<rect%a%c/>\n", shape, "fill", shape->color);
+    put_format(s, "<rect%a%c/>\n", shape, "fill", shape->color);
 }
 
 static void write_frame(svg *s, const es_picture_shape *shape)
 {
-    put(s, "<rect%a fill=\"none\"%c stroke-width=\"%l\"/>\n", shape, "stroke",
-        shape->color, shape->size);
+    put_format(s, "<rect%a fill=\"none\"%c stroke-width=\"%l\"/>\n", shape,
+               "stroke", shape->color, shape->size);
 }
 
 /* A path that is being written, in relative steps of rounded coordinates. */
@@ -108,7 +109,7 @@ static void move_to(pen *p, double x, double y)
     p->x = rounded(x);
     p->y = rounded(y);
     /* No space is needed between two numbers if the second has a minus sign. */
-    put(p->s, p->y < 0 ? "M%n%n" : "M%n %n", p->x, p->y);
+    put_format(p->s, p->y < 0 ? "M%n%n" : "M%n %n", p->x, p->y);
 }
 
 static void line_to(pen *p, double x, double y)
@@ -118,11 +119,11 @@ static void line_to(pen *p, double x, double y)
     p->x = rounded(x);
     p->y = rounded(y);
     if (down == 0)
-        put(p->s, "h%n", right);
+        put_format(p->s, "h%n", right);
     else if (right == 0)
-        put(p->s, "v%n", down);
+        put_format(p->s, "v%n", down);
     else
-        put(p->s, down < 0 ? "l%n%n" : "l%n %n", right, down);
+        put_format(p->s, down < 0 ? "l%n%n" : "l%n %n", right, down);
 }
 
 /* Writes a hatching. Its lines are on x + y = k * spacing, so that hatchings of
@@ -137,27 +138,27 @@ static void write_hatch(svg *s, const es_picture_shape *shape)
     double last = left < right && top < bottom ? right + bottom : -INFINITY;
     pen p = {.s = s};
     write_rect(s, shape);
-    put(s, "<path fill=\"none\"%c stroke-width=\"%l\" d=\"", "stroke",
-        shape->stroke, ES_HATCH_LINE);
+    put_format(s, "<path fill=\"none\"%c stroke-width=\"%l\" d=\"", "stroke",
+               shape->stroke, ES_HATCH_LINE);
     for (double k = ceil((left + top) / spacing); k * spacing < last; k++) {
         double x0 = fmin(right, k * spacing - top);
         double x1 = fmax(left, k * spacing - bottom);
         move_to(&p, x0, k * spacing - x0);
         line_to(&p, x1, k * spacing - x1);
     }
-    put(s, "\"/>\n");
+    put_format(s, "\"/>\n");
 }
 
 static void write_line(svg *s, const es_picture_shape *shape)
 {
-    put(s,
-        "<line x1=\"%n\" y1=\"%n\" x2=\"%n\" y2=\"%n\"%c"
-        " stroke-width=\"%l\"",
-        shape->x, shape->y, shape->x + shape->width, shape->y + shape->height,
-        "stroke", shape->color, shape->size);
+    put_format(s,
+               "<line x1=\"%n\" y1=\"%n\" x2=\"%n\" y2=\"%n\"%c"
+               " stroke-width=\"%l\"",
+               shape->x, shape->y, shape->x + shape->width,
+               shape->y + shape->height, "stroke", shape->color, shape->size);
     if (shape->dash > 0)
-        put(s, " stroke-dasharray=\"%l\"", shape->dash);
-    put(s, "/>\n");
+        put_format(s, " stroke-dasharray=\"%l\"", shape->dash);
+    put_format(s, "/>\n");
 }
 
 /* Writes a polyline. Points that round to the same place are merged, except the
@@ -168,10 +169,10 @@ static void write_polyline(svg *s, const es_picture_shape *shape)
     const double *points = s->picture->numbers + shape->first;
     pen p = {.s = s};
     size_t run = 0; /* number of points since the last move */
-    put(s,
-        "<path fill=\"none\" stroke-linecap=\"round\""
-        " stroke-linejoin=\"round\"%c stroke-width=\"%l\" d=\"",
-        "stroke", shape->color, shape->size);
+    put_format(s,
+               "<path fill=\"none\" stroke-linecap=\"round\""
+               " stroke-linejoin=\"round\"%c stroke-width=\"%l\" d=\"",
+               "stroke", shape->color, shape->size);
     for (size_t i = 0; i < shape->n; i++) {
         double x = points[2 * i], y = points[2 * i + 1];
         if (isnan(x))
@@ -181,7 +182,7 @@ static void write_polyline(svg *s, const es_picture_shape *shape)
         else if (run == 2 || rounded(x) != p.x || rounded(y) != p.y)
             line_to(&p, x, y);
     }
-    put(s, "\"/>\n");
+    put_format(s, "\"/>\n");
 }
 
 /* Writes a path around the spans [from, to): along the tops, then back along
@@ -202,38 +203,39 @@ static void outline_spans(svg *s, const es_picture_shape *shape, size_t from,
         line_to(&p, shape->x + ((double)i + 0.5) * shape->size,
                 spans[2 * i + 1]);
     line_to(&p, left, spans[2 * from + 1]);
-    put(s, "z");
+    put_format(s, "z");
 }
 
 static void write_spans(svg *s, const es_picture_shape *shape)
 {
     const double *spans = s->picture->numbers + shape->first;
-    put(s, "<path%c d=\"", "fill", shape->color);
+    put_format(s, "<path%c d=\"", "fill", shape->color);
     for (size_t from = 0, to; from < shape->n; from = to + 1) {
         to = es_spans_end(spans, from, shape->n);
         if (to > from)
             outline_spans(s, shape, from, to);
     }
-    put(s, "\"/>\n");
+    put_format(s, "\"/>\n");
 }
 
 static void write_dot(svg *s, const es_picture_shape *shape)
 {
-    put(s, "<circle cx=\"%n\" cy=\"%n\" r=\"%l\"%c/>\n", shape->x, shape->y,
-        shape->size, "fill", shape->color);
+    put_format(s, "<circle cx=\"%n\" cy=\"%n\" r=\"%l\"%c/>\n", shape->x,
+               shape->y, shape->size, "fill", shape->color);
 }
 
 /* Writes an image as an embedded PNG. The xlink namespace is declared on the
  * image, because most pictures have no image. */
 static void write_image(svg *s, const es_picture_shape *shape)
 {
-    put(s,
+    put_format(
+        s,
         "<image xmlns:xlink=\"http://www.w3.org/1999/xlink\"%a"
         " preserveAspectRatio=\"none\" style=\"image-rendering:pixelated\""
         " xlink:href=\"data:image/png;base64,",
         shape);
     es_buffer_image(&s->out, s->picture, shape);
-    put(s, "\"/>\n");
+    put_format(s, "\"/>\n");
 }
 
 /* Writes a text. textLength makes a substitute font draw the text with the same
@@ -246,26 +248,28 @@ static void write_text(svg *s, const es_picture_shape *shape)
     int align = (int)shape->align;
     double width =
         es_drawn_width(strings + shape->drawn, shape->size, shape->weight);
-    put(s, "<text x=\"%n\" y=\"%n\" font-size=\"%l\"%s%s%s%c", shape->x,
-        shape->y, shape->size,
-        shape->weight == ES_WEIGHT_BOLD ? " font-weight=\"bold\"" : "",
-        /* In right-to-left text, "start" means the right end. */
-        anchors[shape->leftward ? 2 - align : align],
-        shape->leftward ? " direction=\"rtl\"" : "", "fill", shape->color);
+    put_format(s, "<text x=\"%n\" y=\"%n\" font-size=\"%l\"%s%s%s%c", shape->x,
+               shape->y, shape->size,
+               shape->weight == ES_WEIGHT_BOLD ? " font-weight=\"bold\"" : "",
+               /* In right-to-left text, "start" means the right end. */
+               anchors[shape->leftward ? 2 - align : align],
+               shape->leftward ? " direction=\"rtl\"" : "", "fill",
+               shape->color);
     if (shape->degrees != 0)
-        put(s, " transform=\"rotate(%n %n %n)\"", -shape->degrees, shape->x,
-            shape->y);
+        put_format(s, " transform=\"rotate(%n %n %n)\"", -shape->degrees,
+                   shape->x, shape->y);
     if (width > 0)
-        put(s, " textLength=\"%l\" lengthAdjust=\"spacingAndGlyphs\"", width);
-    put(s, ">");
+        put_format(s, " textLength=\"%l\" lengthAdjust=\"spacingAndGlyphs\"",
+                   width);
+    put_format(s, ">");
     es_buffer_xml(&s->out, strings + shape->first);
-    put(s, "</text>\n");
+    put_format(s, "</text>\n");
 }
 
 static void write_unclip(svg *s, const es_picture_shape *shape)
 {
     (void)shape;
-    put(s, s->clipped ? "</g>\n" : "");
+    put_format(s, s->clipped ? "</g>\n" : "");
     s->clipped = false;
 }
 
@@ -288,9 +292,11 @@ static void write_clip(svg *s, const es_picture_shape *shape)
     double width = shape->width, height = shape->height;
     write_unclip(s, shape);
     if (!is_defined(s, shape))
-        put(s, "<clipPath id=\"clip_%n_%n_%n_%n\"><rect%a/></clipPath>\n", x, y,
-            width, height, shape);
-    put(s, "<g clip-path=\"url(#clip_%n_%n_%n_%n)\">\n", x, y, width, height);
+        put_format(s,
+                   "<clipPath id=\"clip_%n_%n_%n_%n\"><rect%a/></clipPath>\n",
+                   x, y, width, height, shape);
+    put_format(s, "<g clip-path=\"url(#clip_%n_%n_%n_%n)\">\n", x, y, width,
+               height);
     s->clipped = true;
 }
 
@@ -300,24 +306,25 @@ static void write_head(svg *s, const es_picture_note *notes, size_t n_notes)
 {
     const es_picture *picture = s->picture;
     const char *title = es_note_title(notes, n_notes);
-    put(s,
+    put_format(
+        s,
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%npt\""
         " height=\"%npt\" viewBox=\"0 0 %n %n\" font-family=\"" FONTS "\""
         " text-rendering=\"geometricPrecision\" xml:space=\"preserve\">\n",
         picture->width, picture->height, picture->width, picture->height);
     if (title) {
-        put(s, "<title>");
+        put_format(s, "<title>");
         es_buffer_clean(&s->out, title, true);
-        put(s, "</title>\n");
+        put_format(s, "</title>\n");
     }
     if (n_notes > 0) {
-        put(s, "<desc>");
+        put_format(s, "<desc>");
         es_buffer_notes(&s->out, notes, n_notes, true);
-        put(s, "</desc>\n");
+        put_format(s, "</desc>\n");
     }
-    put(s, "<rect width=\"100%s\" height=\"100%s\"%c/>\n", "%", "%", "fill",
-        picture->background);
+    put_format(s, "<rect width=\"100%s\" height=\"100%s\"%c/>\n", "%", "%",
+               "fill", picture->background);
 }
 
 es_status es_picture_write_svg(const es_picture *picture, FILE *out,
@@ -336,7 +343,7 @@ es_status es_picture_write_svg(const es_picture *picture, FILE *out,
     for (size_t i = 0; i < picture->n_shapes; i++)
         writes[picture->shapes[i].kind](&s, &picture->shapes[i]);
     write_unclip(&s, NULL);
-    put(&s, "</svg>\n");
+    put_format(&s, "</svg>\n");
     es_status status = es_buffer_write(&s.out, out);
     free(s.out.data);
     return status;

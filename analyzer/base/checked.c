@@ -3,7 +3,7 @@
 #include "analyzer/base/checked.h"
 #include <string.h>
 
-static es_status fail(size_t n, size_t size, const char *name)
+static es_status fail_memory(size_t n, size_t size, const char *name)
 {
     return es_fail(ES_ENOMEM, "out of memory: %zu x %zu bytes for %s", n, size,
                    name);
@@ -13,7 +13,7 @@ es_status es_alloc(void *pointer, size_t n, size_t size, const char *name)
 {
     void *memory = calloc(n ? n : 1, size ? size : 1);
     memcpy(pointer, &memory, sizeof memory);
-    return memory ? ES_OK : fail(n, size, name);
+    return memory ? ES_OK : fail_memory(n, size, name);
 }
 
 es_status es_grow(void *pointer, size_t n, size_t size, const char *name)
@@ -22,7 +22,7 @@ es_status es_grow(void *pointer, size_t n, size_t size, const char *name)
     memcpy(&memory, pointer, sizeof memory);
     memory = es_resize(memory, n, size);
     if (!memory)
-        return fail(n, size, name);
+        return fail_memory(n, size, name);
     memcpy(pointer, &memory, sizeof memory);
     return ES_OK;
 }
@@ -30,5 +30,5 @@ es_status es_grow(void *pointer, size_t n, size_t size, const char *name)
 es_status es_copy_text(char **out, const char *text)
 {
     *out = text ? strdup(text) : NULL;
-    return text && !*out ? fail(strlen(text) + 1, 1, "a text") : ES_OK;
+    return text && !*out ? fail_memory(strlen(text) + 1, 1, "a text") : ES_OK;
 }

@@ -82,7 +82,7 @@ void es_json_write_name(es_json_writer *json, const char *name)
     fputc(':', json->stream);
 }
 
-static void put(es_json_writer *json, const char *name, const char *text)
+static void put_member(es_json_writer *json, const char *name, const char *text)
 {
     es_json_write_name(json, name);
     fputs(text, json->stream);
@@ -90,20 +90,20 @@ static void put(es_json_writer *json, const char *name, const char *text)
 
 void es_json_write_object(es_json_writer *json, const char *name)
 {
-    put(json, name, "{");
+    put_member(json, name, "{");
     json->comma = false;
 }
 
 void es_json_write_array(es_json_writer *json, const char *name)
 {
-    put(json, name, "[");
+    put_member(json, name, "[");
     json->comma = false;
 }
 
 void es_json_write_end(es_json_writer *json, const char *brackets)
 {
     json->comma = false;
-    put(json, NULL, brackets);
+    put_member(json, NULL, brackets);
 }
 
 void es_json_write_line(es_json_writer *json)
@@ -135,12 +135,12 @@ void es_json_write_format(es_json_writer *json, const char *name,
 
 void es_json_write_null(es_json_writer *json, const char *name)
 {
-    put(json, name, "null");
+    put_member(json, name, "null");
 }
 
 void es_json_write_bool(es_json_writer *json, const char *name, bool value)
 {
-    put(json, name, value ? "true" : "false");
+    put_member(json, name, value ? "true" : "false");
 }
 
 void es_json_write_integer(es_json_writer *json, const char *name,
@@ -159,7 +159,8 @@ void es_json_write_size(es_json_writer *json, const char *name, size_t value)
 void es_json_write_double(es_json_writer *json, const char *name, double value)
 {
     char text[ES_FLOAT_TEXT_MAX];
-    put(json, name, isfinite(value) ? es_double_print(text, value) : "null");
+    put_member(json, name,
+               isfinite(value) ? es_double_print(text, value) : "null");
 }
 
 void es_json_write_number(es_json_writer *json, const char *name, double value)
@@ -167,7 +168,7 @@ void es_json_write_number(es_json_writer *json, const char *name, double value)
     char text[ES_FLOAT_TEXT_MAX];
     const float single = (float)value;
     if (isfinite(value) && (double)single == value)
-        put(json, name, es_float_print(text, single));
+        put_member(json, name, es_float_print(text, single));
     else
         es_json_write_double(json, name, value);
 }

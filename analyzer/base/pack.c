@@ -6,7 +6,7 @@
 
 /* Advances by n bytes and returns the address of these bytes; returns NULL when
    measuring. If fewer than n bytes remain, sets `failed` and returns NULL. */
-static unsigned char *take(es_pack *pack, size_t n)
+static unsigned char *take_bytes(es_pack *pack, size_t n)
 {
     if (pack->failed)
         return NULL;
@@ -27,7 +27,7 @@ void es_pack_integer(es_pack *pack, int64_t *value)
 {
     if (pack->mode == ES_PACK_READ)
         *value = 0;
-    unsigned char *place = take(pack, sizeof *value);
+    unsigned char *place = take_bytes(pack, sizeof *value);
     if (!place)
         return;
     if (pack->mode == ES_PACK_WRITE)
@@ -47,7 +47,7 @@ static void read_string(es_pack *pack, const char **text)
         pack->failed = true;
         return;
     }
-    const char *place = (const char *)take(pack, (size_t)length + 1);
+    const char *place = (const char *)take_bytes(pack, (size_t)length + 1);
     if (place && (place[length] != '\0' || strlen(place) != (size_t)length))
         pack->failed = true;
     else
@@ -62,7 +62,7 @@ void es_pack_string(es_pack *pack, const char **text)
     }
     int64_t length = *text ? (int64_t)strlen(*text) : -1;
     es_pack_integer(pack, &length);
-    unsigned char *place = *text ? take(pack, (size_t)length + 1) : NULL;
+    unsigned char *place = *text ? take_bytes(pack, (size_t)length + 1) : NULL;
     if (place)
         memcpy(place, *text, (size_t)length + 1);
 }

@@ -64,7 +64,7 @@ typedef struct sink {
     bool full; /* true once a piece did not fit; later pieces are dropped */
 } sink;
 
-static void put(sink *out, const char *piece, size_t n)
+static void put_piece(sink *out, const char *piece, size_t n)
 {
     if (!out->full && out->length + n < out->size)
         memcpy(out->bytes + out->length, piece, n);
@@ -79,7 +79,7 @@ static void put(sink *out, const char *piece, size_t n)
 
 static void put_text(sink *out, const char *text)
 {
-    put(out, text, strlen(text));
+    put_piece(out, text, strlen(text));
 }
 
 static void put_hex(sink *out, const char *fmt, unsigned value)
@@ -151,7 +151,7 @@ static void put_terminal(sink *out, const unsigned char *text, size_t length)
     else if (is_control(text, length) || is_bidi(text, length))
         put_bytes_hex(out, text, length);
     else
-        put(out, (const char *)text, length);
+        put_piece(out, (const char *)text, length);
 }
 
 static void put_json(sink *out, const unsigned char *text, size_t length)
@@ -159,11 +159,11 @@ static void put_json(sink *out, const unsigned char *text, size_t length)
     if (!length)
         put_text(out, "\xef\xbf\xbd");
     else if (text[0] == '"' || text[0] == '\\')
-        put(out, text[0] == '"' ? "\\\"" : "\\\\", 2);
+        put_piece(out, text[0] == '"' ? "\\\"" : "\\\\", 2);
     else if (is_control(text, length))
         put_hex(out, "\\u%04x", length == 1 ? text[0] : text[1]);
     else
-        put(out, (const char *)text, length);
+        put_piece(out, (const char *)text, length);
 }
 
 static void put_xml(sink *out, const unsigned char *text, size_t length)
@@ -185,7 +185,7 @@ static void put_xml(sink *out, const unsigned char *text, size_t length)
     if (!length || is_control(text, length))
         put_text(out, "\xef\xbf\xbd");
     else
-        put(out, (const char *)text, length);
+        put_piece(out, (const char *)text, length);
 }
 
 static void put_csv(sink *out, const unsigned char *text, size_t length)
@@ -205,9 +205,9 @@ size_t es_text_escape(char *out, size_t size, const char *text, es_escape kind)
     bool formula = n && strchr("=+-@", text[0]);
     bool quote = kind == ES_ESCAPE_CSV && text[strcspn(text, ",\"\r\n")];
     if (quote)
-        put(&escaped, "\"", 1);
+        put_piece(&escaped, "\"", 1);
     if (kind == ES_ESCAPE_CSV && formula)
-        put(&escaped, "'", 1);
+        put_piece(&escaped, "'", 1);
     for (size_t i = 0; i < n;) {
         const unsigned char *next = (const unsigned char *)text + i;
         size_t length = utf8_length(next, n - i);
@@ -215,7 +215,7 @@ size_t es_text_escape(char *out, size_t size, const char *text, es_escape kind)
         i += length ? length : 1;
     }
     if (quote)
-        put(&escaped, "\"", 1);
+        put_piece(&escaped, "\"", 1);
     if (!escaped.full && escaped.size)
         escaped.bytes[escaped.length] = 0;
     return escaped.length;

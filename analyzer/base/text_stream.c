@@ -22,7 +22,7 @@ typedef struct memory {
 
 /* Ensures a capacity of n bytes. Added bytes are zero, so the text is always
    terminated. */
-static bool reserve(memory *m, size_t n)
+static bool reserve_bytes(memory *m, size_t n)
 {
     size_t capacity = m->capacity > FEWEST ? m->capacity : FEWEST;
     while (capacity < n)
@@ -39,7 +39,7 @@ static bool reserve(memory *m, size_t n)
 static ssize_t write_bytes(void *cookie, const char *bytes, size_t n)
 {
     memory *m = cookie;
-    m->failed = m->failed || !reserve(m, m->position + n + 1);
+    m->failed = m->failed || !reserve_bytes(m, m->position + n + 1);
     if (m->failed) {
         errno = ENOMEM;
         return 0;
@@ -67,10 +67,10 @@ static int seek(void *cookie, off64_t *offset, int whence)
     return 0;
 }
 
-static int finish(void *cookie)
+static int close_stream(void *cookie)
 {
     memory *m = cookie;
-    const bool failed = m->failed || !reserve(m, 1);
+    const bool failed = m->failed || !reserve_bytes(m, 1);
     if (failed) {
         free(*m->text);
         *m->text = NULL;
@@ -82,7 +82,7 @@ static int finish(void *cookie)
 FILE *es_text_stream(char **text, size_t *size)
 {
     static const cookie_io_functions_t functions = {
-        .write = write_bytes, .seek = seek, .close = finish};
+        .write = write_bytes, .seek = seek, .close = close_stream};
     memory *m;
     *text = NULL;
     *size = 0;

@@ -83,7 +83,7 @@ static double dot(es_numbers a, es_numbers b, int n)
     return sum;
 }
 
-static double score(const es_ref_query *x, int j)
+static double score_key(const es_ref_query *x, int j)
 {
     const double product =
         x->scale * dot(x->q, es_numbers_from(x->k, j * x->k_row), x->width);
@@ -110,10 +110,10 @@ static double top_of(const es_ref_query *x, double *sum)
     *sum = 0;
     for (int j = x->start; j < x->n; j++)
         if (is_visible(x->mask, j))
-            top = fmax(top, score(x, j));
+            top = fmax(top, score_key(x, j));
     for (int j = x->start; j < x->n; j++)
         if (is_visible(x->mask, j))
-            *sum += exp(score(x, j) - top);
+            *sum += exp(score_key(x, j) - top);
     return top;
 }
 
@@ -136,7 +136,7 @@ es_ref_row es_ref_row_qk(const es_ref_query *x)
     for (int j = x->start; j < x->n; j++) {
         if (!is_visible(x->mask, j))
             continue;
-        const double weight = exp(score(x, j) - top) / sum;
+        const double weight = exp(score_key(x, j) - top) / sum;
         values[ES_ROW_ENTROPY] += surprise(weight);
         values[ES_ROW_DISTANCE] += weight * fabs(x->position - j);
         if (j == sink)
@@ -515,7 +515,7 @@ static void do_part(entropy_call *call, int64_t index, float *scratch)
             es_rows_share(&part.rows, (size_t)(part.end - part.first)), true};
 }
 
-static void work(void *argument)
+static void do_parts(void *argument)
 {
     entropy_call *call = argument;
     const size_t thread = (size_t)atomic_fetch_add(&call->next_thread, 1);
@@ -663,7 +663,7 @@ static es_status run_call(const es_entropy_kernels *set,
     call.n_threads = threads_for(&call, n_threads);
     if ((status = make_scratch(&call, call.n_threads)) < 0)
         goto done;
-    es_entropy_threads(work, &call, call.n_threads);
+    es_entropy_threads(do_parts, &call, call.n_threads);
     hide_surplus(&call);
     if (heads)
         finish_heads(&call, heads);

@@ -115,7 +115,7 @@ static void find_blurred(const workspace *work, const es_entropy_part *part,
         blurred[r] = !(squares[r] < MOST_BLUR * MOST_BLUR * 0x1p48F);
 }
 
-static inline wide widen(const float *from)
+static inline wide widen_floats(const float *from)
 {
     narrow v;
     memcpy(&v, from, sizeof v);
@@ -172,7 +172,7 @@ static inline wide larger_wide(wide a, wide b)
 /** Converts LANES floats to double. `to` may equal `from`. */
 static inline void widen_lanes(double *to, const float *from)
 {
-    const wide low = widen(from), high = widen(from + WIDE);
+    const wide low = widen_floats(from), high = widen_floats(from + WIDE);
     store_wide(to, low);
     store_wide(to + WIDE, high);
 }

@@ -60,7 +60,7 @@ static double *take_doubles(float **scratch, ptrdiff_t n)
     return (double *)(void *)take_floats(scratch, 2 * n);
 }
 
-static workspace carve(float *scratch, int width)
+static workspace carve_workspace(float *scratch, int width)
 {
     workspace work = {.longest_key = 0};
     float **const floats[ES_QK_ROW_FLOATS - ES_N_ROW_SUMS] = {

@@ -83,8 +83,8 @@ INLINED void multiply_tiles(float *out, const float *queries,
  * the first vector with at least n[0] keys, the second with at least n[1] >=
  * n[0] keys. `out` is (n[1],GROUP).
  */
-APART void multiply(float *out, const float *queries, const float *tiles,
-                    int width, const int n[2], ahead *next)
+APART void multiply_group(float *out, const float *queries, const float *tiles,
+                          int width, const int n[2], ahead *next)
 {
     const int n_tiles = (n[0] + TILE - 1) / TILE;
     const int both = min_int(n_tiles * TILE, n[1]);
@@ -145,6 +145,6 @@ static void take_products(const workspace *work, const es_entropy_part *part,
         return;
     }
 #endif
-    multiply(work->products, work->queries, packed_key(work, j, part->width),
-             part->width, n, next);
+    multiply_group(work->products, work->queries,
+                   packed_key(work, j, part->width), part->width, n, next);
 }

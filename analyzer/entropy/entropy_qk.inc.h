@@ -514,11 +514,11 @@ static bool do_split_rows(workspace *work, const es_entropy_part *part)
 
 static void qk_rows(const es_entropy_part *part, float *scratch)
 {
-    workspace work = carve(scratch, part->width);
+    workspace work = carve_workspace(scratch, part->width);
 #ifdef MATRIX_TILES
     if (do_split_rows(&work, part))
         return;
-    work = carve(scratch, part->width);
+    work = carve_workspace(scratch, part->width);
 #endif
     do_rows(&work, part);
 }

@@ -38,7 +38,7 @@ static void measure_some(row_state *state, const es_layer_row *row)
     state->mean = sum / (double)state->n_finite;
 }
 
-static void measure(row_state *state, const es_layer_row *row)
+static void measure_row(row_state *state, const es_layer_row *row)
 {
     double sum = 0;
     if (!row->finite) {
@@ -132,7 +132,7 @@ bool es_layer_track_push(es_layer_track *track, const es_flag_rules *rules,
                          double ceiling, const es_layer_row *row)
 {
     row_state state = {.ratio = INFINITY};
-    measure(&state, row);
+    measure_row(&state, row);
     if (state.n_measured == 0)
         return false;
     if (state.n_finite == 0) {

@@ -10,7 +10,7 @@ static uint32_t needed_of(const es_flag_rules *rules)
     return rules->overload_samples > 1 ? (uint32_t)rules->overload_samples : 1;
 }
 
-static void count(uint32_t *streak, bool holds)
+static void count_streak(uint32_t *streak, bool holds)
 {
     *streak = holds ? *streak + (*streak < UINT32_MAX) : 0;
 }
@@ -61,9 +61,9 @@ es_severity es_overload_push(es_overload_track *track,
         track->value = share;
     }
     track->n_judged += track->n_judged < UINT32_MAX;
-    count(&track->n_mild, mild);
-    count(&track->n_severe, severe);
-    count(&track->n_below, !severe);
+    count_streak(&track->n_mild, mild);
+    count_streak(&track->n_severe, severe);
+    count_streak(&track->n_below, !severe);
     if (track->n_severe >= needed)
         track->severe = true;
     if (track->n_below >= needed || !mild)

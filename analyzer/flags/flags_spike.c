@@ -65,7 +65,7 @@ static uint32_t count_below(const es_spike_track *track, float loss)
 
 /* Inserts a loss into the window. If the window is full, removes its oldest
    loss. */
-static void remember(es_spike_track *track, float loss, float rise)
+static void insert_loss(es_spike_track *track, float loss, float rise)
 {
     float *sorted = track->sorted;
     uint32_t from = track->n, to = count_below(track, loss);
@@ -89,8 +89,8 @@ static void remember(es_spike_track *track, float loss, float rise)
 
 /* Judges a loss, given as its logarithm, while no spike is open. The loss may
    begin a streak, extend a streak, or turn a streak into a spike. */
-static void follow(es_spike_track *track, const es_flag_rules *rules,
-                   int64_t step, double level)
+static void follow_loss(es_spike_track *track, const es_flag_rules *rules,
+                        int64_t step, double level)
 {
     if (level <= track->limit)
         track->streak = 0;
@@ -122,10 +122,10 @@ bool es_spike_push(es_spike_track *track, const es_flag_rules *rules,
         track->open = level > track->back;
         track->streak = track->open ? track->streak : 0;
     } else if (track->n >= LEAST && past_warm_up) {
-        follow(track, rules, step, level);
+        follow_loss(track, rules, step, level);
     }
     if (track->streak > 0)
         track->largest = fmax(track->largest, loss);
-    remember(track, level, rise);
+    insert_loss(track, level, rise);
     return track->open;
 }

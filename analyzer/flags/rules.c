@@ -111,7 +111,7 @@ typedef struct workspace_carver {
     bool overflow;
 } workspace_carver;
 
-static void *carve(workspace_carver *carver, size_t n, size_t size)
+static void *carve_array(workspace_carver *carver, size_t n, size_t size)
 {
     const size_t align = _Alignof(max_align_t);
     size_t bytes, end;
@@ -141,28 +141,30 @@ static es_rule_state lay_out(workspace_carver *carver, const es_rule *rule,
     };
     state.n_references =
         rule->aggregate == ES_RULE_SHARE ? n_values : state.n_units;
-    state.units = carve(carver, state.n_units, sizeof *state.units);
+    state.units = carve_array(carver, state.n_units, sizeof *state.units);
     if (rule->reference == ES_RULE_HISTORY)
         state.histories =
-            carve(carver, state.n_references, sizeof *state.histories);
+            carve_array(carver, state.n_references, sizeof *state.histories);
     if (rule->reference == ES_RULE_BASELINE)
-        state.baseline = carve(carver, state.n_references, sizeof(double));
-    state.layers = carve(carver, n_layers, 1);
-    state.heads = carve(carver, n_values, 1);
+        state.baseline =
+            carve_array(carver, state.n_references, sizeof(double));
+    state.layers = carve_array(carver, n_layers, 1);
+    state.heads = carve_array(carver, n_values, 1);
     if (rule->aggregate == ES_RULE_SHARE)
-        state.now = carve(carver, n_values, 1);
+        state.now = carve_array(carver, n_values, 1);
     return state;
 }
 
 static es_rules *lay_out_all(workspace_carver *carver, const es_rule *rules,
                              size_t n, const es_judge_run *run)
 {
-    es_rules *all = carve(carver, 1, sizeof *all);
+    es_rules *all = carve_array(carver, 1, sizeof *all);
     float *scaled = NULL;
     if (run->ceilings)
-        scaled = carve(carver, (size_t)run->n_layers * (size_t)run->n_heads,
-                       sizeof *scaled);
-    es_rule_state *states = carve(carver, n, sizeof *states);
+        scaled =
+            carve_array(carver, (size_t)run->n_layers * (size_t)run->n_heads,
+                        sizeof *scaled);
+    es_rule_state *states = carve_array(carver, n, sizeof *states);
     for (size_t i = 0; i < n; i++) {
         const es_rule_state state = lay_out(carver, &rules[i], run);
         if (states)

@@ -97,8 +97,8 @@ static verdict judge_share(double *x, es_rule_state *state,
     return is_enough(n_hold + n_nonfinite, n, share) ? UNKNOWN : CLEAR;
 }
 
-static void follow(es_rule_state *state, size_t index, verdict outcome,
-                   double x, int64_t step)
+static void follow_unit(es_rule_state *state, size_t index, verdict outcome,
+                        double x, int64_t step)
 {
     es_rule_unit *unit = &state->units[index];
     if (outcome == CLEAR)
@@ -143,7 +143,7 @@ static void mark_share(es_rule_state *state, const rule_sample *sample)
 
 /* --- episodes -------------------------------------------------------------*/
 
-static es_episode describe(const es_rule_state *state, bool stands)
+static es_episode describe_episode(const es_rule_state *state, bool stands)
 {
     const es_rule *rule = &state->rule;
     return (es_episode){
@@ -163,12 +163,12 @@ static es_episode describe(const es_rule_state *state, bool stands)
     };
 }
 
-static void report(es_rules *rules, size_t index, bool stands)
+static void report_episode(es_rules *rules, size_t index, bool stands)
 {
     es_rule_state *state = &rules->states[index];
     if (!state->open)
         return;
-    const es_episode over = describe(state, stands);
+    const es_episode over = describe_episode(state, stands);
     rules->handler(rules->user, index, &over);
     clear_marks(state);
     memset(state->units, 0, state->n_units * sizeof *state->units);
@@ -176,7 +176,7 @@ static void report(es_rules *rules, size_t index, bool stands)
     state->cooling = state->rule.cool_down;
 }
 
-static void join(es_rule_state *state, size_t index)
+static void join_episode(es_rule_state *state, size_t index)
 {
     es_rule_unit *unit = &state->units[index];
     if (!state->open) {
@@ -221,27 +221,27 @@ static void conclude(es_rules *rules, size_t index)
     }
     for (size_t i = 0; i < state->n_units; i++) {
         if (state->units[i].streak >= needed)
-            join(state, i);
+            join_episode(state, i);
         active = active || state->units[i].active;
     }
     if (!active)
-        report(rules, index, false);
+        report_episode(rules, index, false);
     else if (!was_open && rules->announce) {
-        const es_episode opened = describe(state, true);
+        const es_episode opened = describe_episode(state, true);
         rules->announce(rules->announce_user, index, &opened);
     }
 }
 
 /* --- samples --------------------------------------------------------------*/
 
-static void judge(es_rules *rules, size_t index, const rule_sample *sample)
+static void judge_rule(es_rules *rules, size_t index, const rule_sample *sample)
 {
     es_rule_state *state = &rules->states[index];
     size_t n_row = sample->n / state->n_units;
     double x = NAN;
     if (state->rule.aggregate == ES_RULE_SHARE) {
         verdict outcome = judge_share(&x, state, sample);
-        follow(state, 0, outcome, x, sample->step);
+        follow_unit(state, 0, outcome, x, sample->step);
         if (outcome == HOLDS)
             mark_share(state, sample);
         else if (outcome == CLEAR && !state->open)
@@ -250,7 +250,7 @@ static void judge(es_rules *rules, size_t index, const rule_sample *sample)
         for (size_t i = 0; i < state->n_units; i++) {
             verdict outcome = judge_row(
                 &x, state, i, sample->values + i * n_row, n_row, sample->step);
-            follow(state, i, outcome, x, sample->step);
+            follow_unit(state, i, outcome, x, sample->step);
         }
     }
     conclude(rules, index);
@@ -277,7 +277,7 @@ void es_rules_push(es_rules *rules, const char *series, bool eval, int64_t step,
             continue;
         if (scales)
             es_judge_run_scale(rules->scaled, &rules->run, values, n);
-        judge(rules, i, scales ? &scaled : &sample);
+        judge_rule(rules, i, scales ? &scaled : &sample);
     }
 }
 
@@ -303,5 +303,5 @@ void es_rules_push_baseline(es_rules *rules, const char *series, bool eval,
 void es_rules_finish(es_rules *rules)
 {
     for (size_t i = 0; i < rules->n; i++)
-        report(rules, i, true);
+        report_episode(rules, i, true);
 }

@@ -137,7 +137,7 @@ double es_division_error(const es_division *how)
 /* --- findings ------------------------------------------------------------- */
 
 /* Returns the larger value; NaN if either value is NaN. */
-static double join(double x, double y)
+static double pick_larger(double x, double y)
 {
     return isnan(x) || x > y ? x : y;
 }
@@ -162,13 +162,14 @@ void es_findings_add_input(es_findings *findings, double x,
 void es_findings_add_result(es_findings *findings, float f32, double f64,
                             double exact)
 {
-    findings->error = join(findings->error, fabs((double)f32 - exact));
-    findings->rounding = join(findings->rounding, fabs((double)f32 - f64));
+    findings->error = pick_larger(findings->error, fabs((double)f32 - exact));
+    findings->rounding =
+        pick_larger(findings->rounding, fabs((double)f32 - f64));
 }
 
 void es_findings_add_size(es_findings *findings, float x)
 {
-    findings->largest = join(findings->largest, fabs((double)x));
+    findings->largest = pick_larger(findings->largest, fabs((double)x));
 }
 
 void es_findings_merge(es_findings *findings, const es_findings *more)
@@ -177,17 +178,17 @@ void es_findings_merge(es_findings *findings, const es_findings *more)
     findings->n_outside += more->n_outside;
     findings->low = fmin(findings->low, more->low);
     findings->high = fmax(findings->high, more->high);
-    findings->largest = join(findings->largest, more->largest);
-    findings->error = join(findings->error, more->error);
-    findings->rounding = join(findings->rounding, more->rounding);
+    findings->largest = pick_larger(findings->largest, more->largest);
+    findings->error = pick_larger(findings->error, more->error);
+    findings->rounding = pick_larger(findings->rounding, more->rounding);
 }
 
 /* --- choosing ------------------------------------------------------------- */
 
 /* Sets the interval to the range of the inputs in `found`, widened by the
    margin. Returns false unless all inputs are positive. */
-static bool widen(es_interval *out, const es_findings *found, double least,
-                  double margin)
+static bool widen_interval(es_interval *out, const es_findings *found,
+                           double least, double margin)
 {
     const double rounded = least * (1 - 4 * (double)FLT_EPSILON);
     *out =
@@ -200,7 +201,7 @@ bool es_division_choose(es_division *out, const es_approximation_choice *choice,
                         const es_findings *found, double least)
 {
     es_interval *in = &out->in;
-    if (!widen(in, found, least, choice->margin))
+    if (!widen_interval(in, found, least, choice->margin))
         return false;
     const int needed =
         es_polynomial_inverse(in->high / in->low, choice->error).iterations;
@@ -216,7 +217,7 @@ bool es_inverse_root_choose(es_inverse_root *out,
                             const es_findings *found)
 {
     es_interval *in = &out->in;
-    if (!widen(in, found, 0, choice->margin))
+    if (!widen_interval(in, found, 0, choice->margin))
         return false;
     const int needed =
         es_polynomial_rsqrt(in->high / in->low, choice->error).iterations;

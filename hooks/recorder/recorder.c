@@ -231,8 +231,8 @@ static es_status write_hello(int *fd, const es_recorder_options *options)
 
 /* Creates the ring, the socket and the greeting, which both processes use, and
  * starts the recorder. */
-static es_status start(es_recorder *recorder,
-                       const es_recorder_options *options)
+static es_status start_recorder(es_recorder *recorder,
+                                const es_recorder_options *options)
 {
     int ring = -1, hello = -1, trainer = -1, sockets[2] = {-1, -1};
     es_status status =
@@ -296,7 +296,7 @@ es_status es_recorder_open(es_recorder **out, const es_recorder_options *given)
     if ((status = take_options(&options, &run, given)) < 0 ||
         (status = check_options(&options)) < 0 ||
         (status = new_recorder(&recorder, &options)) < 0 ||
-        (status = start(recorder, &options)) < 0 ||
+        (status = start_recorder(recorder, &options)) < 0 ||
         (status = await_opening(recorder)) < 0)
         free_recorder(recorder);
     else
@@ -334,7 +334,7 @@ static es_answer await_end(es_recorder *recorder, es_run_status status)
  * recorder's last message, which has a checksum. Without this message, it comes
  * from the ring's word `committed`, which has no checksum and is used only if
  * it is plausible. */
-static es_recorder_report count(const es_recorder *recorder)
+static es_recorder_report count_frames(const es_recorder *recorder)
 {
     uint64_t pushed = recorder->pushed;
     uint64_t committed = atomic_load(&recorder->ring.words->committed);
@@ -351,8 +351,8 @@ static es_recorder_report count(const es_recorder *recorder)
 /* Returns the result of a recording after the recorder has reported that the
  * file is closed. Frames that were pushed but not reported as committed count
  * as lost, even if the recorder reports success. */
-static es_status judge(const es_recorder *recorder,
-                       const es_recorder_report *report)
+static es_status judge_recording(const es_recorder *recorder,
+                                 const es_recorder_report *report)
 {
     const es_reply *reply = &recorder->reply;
     unsigned long long lost = report->lost,
@@ -378,8 +378,8 @@ static es_status judge(const es_recorder *recorder,
     return ES_OK;
 }
 
-static es_status end(es_recorder *recorder, es_run_status status,
-                     es_recorder_report *report)
+static es_status end_recording(es_recorder *recorder, es_run_status status,
+                               es_recorder_report *report)
 {
     /* The ring's counter is stored again because a bug may have overwritten it,
      * and because the recorder writes the number of missing frames into the
@@ -391,9 +391,9 @@ static es_status end(es_recorder *recorder, es_run_status status,
     char end_text[64];
     es_recorder_reap(end_text, sizeof end_text, &recorder->child,
                      answer == ES_SILENT ? 0 : REAP_MS);
-    *report = count(recorder);
+    *report = count_frames(recorder);
     if (answer == ES_ANSWERED)
-        return judge(recorder, report);
+        return judge_recording(recorder, report);
     return es_fail(
         ES_EBROKEN,
         "%s: entropy-recorder (pid %d) %s: %llu of %llu frames are not "
@@ -414,7 +414,7 @@ es_status es_recorder_close(es_recorder *recorder, es_run_status status,
     es_status taken =
         report ? es_sized_give(report, &counts, sizeof counts, type) : ES_OK;
     if (recorder && es_recorder_is_mine(recorder))
-        result = end(recorder, status, &counts);
+        result = end_recording(recorder, status, &counts);
     else if (recorder)
         result = es_fail(ES_EFORK,
                          "%s: only the process that opened a "

@@ -133,8 +133,9 @@ static es_status stretch_new(stretch *out, const int64_t *x,
 
 /* Interpolates between the samples of a stretch. *next is the first step not
    yet handled; on return it is the first step after the stretch. */
-static es_status fill(float *out, size_t *next, const int64_t *at, size_t n_at,
-                      const int64_t *x, const float *values, size_t n)
+static es_status fill_stretch(float *out, size_t *next, const int64_t *at,
+                              size_t n_at, const int64_t *x,
+                              const float *values, size_t n)
 {
     stretch between = {.line = NULL};
     es_status status = stretch_new(&between, x, values, n);
@@ -158,7 +159,8 @@ es_status es_stats_interpolate(float *out, const int64_t *at, size_t n_at,
     for (size_t i = 0, end; i < n && status == ES_OK; i = end + 1) {
         end = end_of(values, i, n);
         if (end - i > 1)
-            status = fill(out, &next, at, n_at, x + i, values + i, end - i);
+            status =
+                fill_stretch(out, &next, at, n_at, x + i, values + i, end - i);
     }
     return status;
 }

@@ -54,7 +54,7 @@ static double apart(const divisions *all, double sum)
                 (all->total - sum) / (double)(all->n - all->n_a));
 }
 
-static void count(divisions *all, double sum)
+static void count_division(divisions *all, double sum)
 {
     all->n_seen++;
     all->n_extreme += apart(all, sum) >= all->observed * (1 - 1e-9);
@@ -81,20 +81,20 @@ static double permuted_p(double *values, size_t n_a, size_t n, size_t *chosen)
             double sum = 0;
             for (size_t i = 0; i < n_a; i++)
                 sum += values[chosen[i]];
-            count(&all, sum);
+            count_division(&all, sum);
         } while (gsl_combination_next(&division) == GSL_SUCCESS);
         return (double)all.n_extreme / (double)all.n_seen;
     }
     es_generator generator;
     gsl_rng *rng = es_generator_begin(&generator);
     /* The observed division is one of the divisions counted. */
-    count(&all, first);
+    count_division(&all, first);
     while (all.n_seen < ES_PERMUTATIONS) {
         double sum = 0;
         gsl_ran_shuffle(rng, values, n, sizeof *values);
         for (size_t i = 0; i < n_a; i++)
             sum += values[i];
-        count(&all, sum);
+        count_division(&all, sum);
     }
     return (double)all.n_extreme / (double)all.n_seen;
 }

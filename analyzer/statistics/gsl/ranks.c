@@ -40,7 +40,7 @@ typedef struct pairs {
 
 /* Returns the sum of the products of x and y; if the setting has groups, the
    sum of squares of y between groups. */
-static double measure(const pairs *of)
+static double measure_pairs(const pairs *of)
 {
     double sum = 0;
     if (of->x) {
@@ -70,7 +70,7 @@ static double permuted_p(const pairs *of, double observed)
     const gsl_rng *rng = es_generator_begin(&generator);
     for (size_t i = 1; i < n; i++) {
         gsl_ran_shuffle(rng, of->y, of->n, sizeof *of->y);
-        n_extreme += fabs(measure(of)) >= least;
+        n_extreme += fabs(measure_pairs(of)) >= least;
     }
     return (double)n_extreme / (double)n;
 }
@@ -88,7 +88,7 @@ void es_stats_rank_correlation(es_association *out, const double *x,
     out->reason = of_x > 0 && of_y > 0 ? ES_REASON_NONE : ES_REASON_CONSTANT;
     if (out->reason)
         return;
-    const double products = measure(&of);
+    const double products = measure_pairs(&of);
     out->strength = products / sqrt(of_x * of_y);
     out->p = permuted_p(&of, products);
 }
@@ -116,7 +116,7 @@ void es_stats_rank_groups(es_association *out, const size_t *group,
     out->reason = varies ? ES_REASON_NONE : ES_REASON_CONSTANT;
     if (out->reason)
         return;
-    const double between = measure(&of);
+    const double between = measure_pairs(&of);
     out->strength = between / squares;
     out->p = permuted_p(&of, between);
 }

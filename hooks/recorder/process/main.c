@@ -72,7 +72,7 @@ static es_status read_hello(es_hello *hello, unsigned char **data)
     return ES_OK;
 }
 
-static es_status prepare(es_session *session, unsigned char **strings)
+static es_status open_session(es_session *session, unsigned char **strings)
 {
     es_status status;
     if ((status = es_ring_attach(&session->ring, ES_FD_RING)) < 0 ||
@@ -107,14 +107,14 @@ static void record(es_session *session)
     es_ring_disown(&session->ring);
 }
 
-static es_status run(void)
+static es_status run_session(void)
 {
     unsigned char *strings = NULL;
     es_session *session;
     es_status status = es_alloc(&session, 1, sizeof *session, "a session");
     if (status < 0)
         return status;
-    if ((status = prepare(session, &strings)) == ES_OK) {
+    if ((status = open_session(session, &strings)) == ES_OK) {
         record(session);
         status = (es_status)session->trouble.code;
     } else {
@@ -155,5 +155,5 @@ int main(int argc, char **argv)
      * signal. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
-    return es_exit_code(run());
+    return es_exit_code(run_session());
 }

@@ -543,7 +543,7 @@ static bool may_pass(es_status status)
 }
 
 /* Releases the ring's space that the committed frames occupied. */
-static void release(es_session *session)
+static void release_space(es_session *session)
 {
     if (es_writer_is_settled(session->writer))
         session->safe = session->tally.committed;
@@ -575,7 +575,7 @@ static es_status commit_batch(es_session *session)
         session->tally = before;
         return status;
     }
-    release(session);
+    release_space(session);
     return ES_OK;
 }
 
@@ -595,7 +595,7 @@ static es_status commit_frame(es_session *session)
         keep_trouble(session, status);
     if (status < 0 && !session->corrupt && frame.type != ES_FRAME_SERIES)
         session->tally.refused++;
-    release(session);
+    release_space(session);
     return ES_OK;
 }
 
@@ -697,7 +697,7 @@ static void look_around(es_session *session)
 
 /* Sleeps until a frame arrives, then until enough frames for a transaction have
  * arrived or BATCH_MS have passed. Returns earlier if the bell rings. */
-static void gather(es_session *session, uint32_t bell)
+static void await_frames(es_session *session, uint32_t bell)
 {
     es_ring *ring = &session->ring;
     es_ring_wait(ring, bell, 1, es_writer_beat_ms(session->writer));
@@ -724,7 +724,7 @@ void es_session_serve(es_session *session)
         if (status < 0 || session->corrupt || last)
             return;
         tend_log(session);
-        gather(session, bell);
+        await_frames(session, bell);
         if (!session->writer)
             return;
     }
