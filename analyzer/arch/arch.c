@@ -320,18 +320,16 @@ static const struct rule {
 };
 #define N_RULES (sizeof rules / sizeof *rules)
 
-static bool names_rule(const char *name, const struct rule *rule)
-{
-    if (rule->read == read_removed)
-        return strncmp(name, rule->name, strlen(rule->name)) == 0;
-    return strcmp(name, rule->name) == 0;
-}
-
+/* Returns the rule of a part called `name`; NULL if there is none. A name that
+   removes layers ends in their number. */
 static const struct rule *find_rule(const char *name)
 {
-    for (size_t i = 0; i < N_RULES; i++)
-        if (names_rule(name, &rules[i]))
+    for (size_t i = 0; i < N_RULES; i++) {
+        const size_t n = strlen(rules[i].name);
+        if (strncmp(name, rules[i].name, n) == 0 &&
+            (!name[n] || rules[i].read == read_removed))
             return &rules[i];
+    }
     return NULL;
 }
 

@@ -216,13 +216,6 @@ bool es_command_shows(const es_command *command, const es_option *option)
     return es_command_takes(command, option) && !(option->tags & command->old);
 }
 
-static int argument_kind(const es_option *option)
-{
-    if (!option->argument)
-        return no_argument;
-    return option->argument[0] == '[' ? optional_argument : required_argument;
-}
-
 static void make_tables(getopt_tables *out, const es_command *command)
 {
     /* A leading ':' makes getopt distinguish a missing value from an unknown
@@ -232,7 +225,9 @@ static void make_tables(getopt_tables *out, const es_command *command)
     *letter++ = ':';
     for (size_t i = 0; i < command->n_options; i++) {
         const es_option *option = &command->options[i];
-        int kind = argument_kind(option);
+        const int kind = !option->argument            ? no_argument
+                         : option->argument[0] == '[' ? optional_argument
+                                                      : required_argument;
         if (!es_command_takes(command, &command->options[i]))
             continue;
         *entry++ = (struct option){

@@ -416,16 +416,9 @@ static bool to_locale(char *text)
     return !at || strlen(point) == 1;
 }
 
-static bool scan_float(float *out, const char *text)
-{
-    char *end;
-    *out = strtof(text, &end);
-    return end != text && !*end;
-}
-
 es_status es_float_parse(float *out, const char *text, size_t n)
 {
-    char copy[64];
+    char copy[64], *end = copy;
     while (n && (text[0] == ' ' || text[0] == '\t'))
         text++, n--;
     while (n && (text[n - 1] == ' ' || text[n - 1] == '\t'))
@@ -440,8 +433,9 @@ es_status es_float_parse(float *out, const char *text, size_t n)
     copy[n] = 0;
     if (parse_word(out, copy))
         return ES_OK;
-    float value;
-    if (!is_decimal(copy, n) || !to_locale(copy) || !scan_float(&value, copy))
+    const bool reads = is_decimal(copy, n) && to_locale(copy);
+    const float value = reads ? strtof(copy, &end) : 0;
+    if (end == copy || *end)
         return not_a_number(text, n);
     if (isinf(value))
         return es_fail(ES_EFORMAT, "'%.*s' is too large for a float32", (int)n,

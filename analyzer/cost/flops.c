@@ -22,19 +22,16 @@ double es_cost_n_projections(const es_cost_shape *shape)
     return (shape->simplified ? 2 : 4) + (shape->arch.gate ? 1 : 0);
 }
 
-static bool is_gelu(es_activation activation)
-{
-    return activation == ES_ACT_GELU || activation == ES_ACT_GELU_TANH ||
-           activation == ES_ACT_GELU_SIGMOID;
-}
-
 typedef enum kind { NONE, GELU, RELU, SWIGLU } kind;
 
 static kind kind_of(es_activation activation)
 {
     if (activation == ES_ACT_LINEAR || activation == ES_ACT_SWIGLU)
         return activation == ES_ACT_LINEAR ? NONE : SWIGLU;
-    return is_gelu(activation) ? GELU : RELU;
+    return activation == ES_ACT_GELU || activation == ES_ACT_GELU_TANH ||
+                   activation == ES_ACT_GELU_SIGMOID
+               ? GELU
+               : RELU;
 }
 
 /* Counts the layers with an activation of the kind `wanted`. Loops over ranges

@@ -446,13 +446,6 @@ static void store_unseen(const es_row_arrays *rows, size_t position)
     es_rows_store(rows, position, &row);
 }
 
-static void hide_rows(const es_entropy_part *part)
-{
-    for (int i = part->first; part->query_mask && i < part->end; i++)
-        if (!es_is_wanted(part, i))
-            store_unseen(&part->rows, (size_t)(i - part->first));
-}
-
 static bool is_late(entropy_call *call)
 {
     if (call->deadline > 0 && !atomic_load(&call->is_late) &&
@@ -509,7 +502,9 @@ static void do_part(entropy_call *call, int64_t index, float *scratch)
         leave_part(&part);
         return;
     }
-    hide_rows(&part);
+    for (int i = part.first; part.query_mask && i < part.end; i++)
+        if (!es_is_wanted(&part, i))
+            store_unseen(&part.rows, (size_t)(i - part.first));
     if (call->results)
         call->results[index] = (part_result){
             es_rows_share(&part.rows, (size_t)(part.end - part.first)), true};

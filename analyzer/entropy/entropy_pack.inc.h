@@ -111,12 +111,6 @@ INLINED void copy_key(float *out, int width, es_numbers key, vec *squares,
     }
 }
 
-static void clear_key(float *out, int width)
-{
-    for (int c = 0; c < width; c += LANES, out += TILE * LANES)
-        store(out, splat(0));
-}
-
 /** Returns the number of floats in a tile of keys. */
 static inline ptrdiff_t tile_size(int width)
 {
@@ -151,8 +145,11 @@ INLINED void pack_keys_of(workspace *work, const es_entropy_part *part,
         }
         longest = larger(sum_rows(squares), longest); /* ignores a NaN */
     }
-    for (int j = n; j % TILE != 0; j++)
-        clear_key(packed_key(work, j, width), width);
+    for (int j = n; j % TILE != 0; j++) {
+        float *out = packed_key(work, j, width);
+        for (int c = 0; c < width; c += LANES, out += TILE * LANES)
+            store(out, splat(0));
+    }
     work->longest_key = largest_lane(longest);
     work->highest_key = largest_lane(highest);
 }

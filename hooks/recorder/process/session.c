@@ -449,14 +449,6 @@ static bool has_time(void *user)
            !has_ended(session);
 }
 
-/* Empties a write-ahead log that has become large because readers always keep
- * it in use. Does nothing if the ring is filling up, because it may have to
- * wait for readers. */
-static void tend_log(es_session *session)
-{
-    es_writer_tend_log(session->writer, has_time, session);
-}
-
 /* --- requests to stop ---------------------------------------------------- */
 
 /* Checks for a stop request next to the path that the trainer gave and next to
@@ -723,7 +715,9 @@ void es_session_serve(es_session *session)
             keep_trouble(session, status);
         if (status < 0 || session->corrupt || last)
             return;
-        tend_log(session);
+        /* Readers may always keep the write-ahead log in use, so it is emptied
+         * here, unless the ring is filling up: it may have to wait for them. */
+        es_writer_tend_log(session->writer, has_time, session);
         await_frames(session, bell);
         if (!session->writer)
             return;
