@@ -4,6 +4,7 @@
  * size, texts must not overlap and all coordinates must be finite.
  */
 #include "cli/figures/drawing.h"
+#include "render/cells.h"
 #include "tests/support/pictures.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
@@ -254,6 +255,24 @@ static bool is_golden(es_picture *picture, const pair *p, size_t figure)
     return picture && picture_is_golden(picture, name);
 }
 
+/* Draws the picture with characters, once for every kind of terminal, also on a
+ * narrow one. */
+static bool has_cells(const es_picture *picture)
+{
+    for (int depth = ES_DEPTH_ASCII; depth <= ES_DEPTH_TRUE; depth++)
+        for (int columns = 0; columns < 40; columns += 33) {
+            es_screen *screen = NULL;
+            const es_status status =
+                es_cells_draw(&screen, picture, columns, (es_depth)depth);
+            const bool fits =
+                status == ES_OK && (!columns || screen->width <= columns);
+            es_screen_free(screen);
+            if (!fits)
+                return false;
+        }
+    return true;
+}
+
 /* Checks a figure of a pair of runs. Drawing the figure may fail only if the
  * page is too small or if the run lacks an architecture that the figure needs.
  * If `golden` is true, also compares the picture with the golden picture. */
@@ -265,7 +284,8 @@ static bool is_sound(const pair *p, size_t figure, es_figure_style style,
     bool sound = status == ES_EUSAGE ||
                  (status == ES_ENOTFOUND && p->extreme->name) ||
                  (status == ES_OK && picture_is_finite(picture) &&
-                  picture_texts_are_apart(picture));
+                  picture_texts_are_apart(picture) &&
+                  (style.zoom > 0 || has_cells(picture)));
     if (!sound)
         fprintf(stderr, "%s of %s at %gx%g: %s\n", figures[figure].name,
                 p->extreme->label, style.width, style.height,
