@@ -249,8 +249,10 @@ static es_status push_round(push *p)
     size_t n_unreadable = 0;
     es_status status = es_paths_expand(
         &paths, &n_unreadable, p->options->inputs, p->options->n_inputs);
-    if (status < 0 && p->options->follow && !p->is_first)
-        status = ES_OK; /* the files may reappear in a later round */
+    if (status == ES_ENOTFOUND && p->options->follow && p->is_first)
+        es_print_note("%s yet: waiting", es_message());
+    if (p->options->follow && (status == ES_ENOTFOUND || !p->is_first))
+        status = ES_OK; /* the files may appear in a later round */
     p->result->files = paths.n;
     p->result->failed = n_unreadable;
     p->status = ES_OK;

@@ -20,6 +20,7 @@ small=(--arch SM+LN+G --data own.tok --n-layer 2 --n-head 3 --d-model 24 --ctx 1
 mkdir files
 "$scan" push --follow --poll 0.2 files --to "$postgres_url" 2>messages &
 follower=$!
+check 'a follower waits for the first run' until_true grep -q 'files: no run file .* yet: waiting' messages
 start "${small[@]}" --steps 1000000 --store fragment --name frag --out files/frag.db
 check 'a fragment is pushed as it grows' until_true has_more frag 100
 seen=$(n_samples frag)
