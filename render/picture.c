@@ -383,3 +383,13 @@ void es_picture_sides(const es_picture *picture, double *width, double *height)
     *width = picture->width;
     *height = picture->height;
 }
+
+es_status es_picture_check_ready(const es_picture *picture)
+{
+    if (es_text_ran_out() || picture->failed)
+        return es_fail(ES_ENOMEM, "picture: out of memory");
+    if (!es_font_face(ES_WEIGHT_NORMAL) || !es_font_face(ES_WEIGHT_BOLD))
+        return es_fail(ES_ENOMEM, "cannot load the font DejaVu Sans: out of "
+                                  "memory, or its file is damaged");
+    return ES_OK;
+}

@@ -125,16 +125,6 @@ static es_status write_pdf(const es_picture *const *pages, size_t n, FILE *out,
     return status;
 }
 
-es_status es_picture_check_ready(const es_picture *picture)
-{
-    if (es_text_ran_out() || picture->failed)
-        return es_fail(ES_ENOMEM, "picture: out of memory");
-    if (!es_font_face(ES_WEIGHT_NORMAL) || !es_font_face(ES_WEIGHT_BOLD))
-        return es_fail(ES_ENOMEM, "cannot load the font DejaVu Sans: out of "
-                                  "memory, or its file is damaged");
-    return ES_OK;
-}
-
 static es_status flush_picture(FILE *out)
 {
     return fflush(out) == 0 ? ES_OK
