@@ -250,12 +250,18 @@ es_status es_figure_draw_runs(es_picture **out, es_figure_kind kind,
                               es_format format) ES_MUST_USE;
 
 /**
- * Stores the runs that the figure can show in `fitting` (n) and returns their
- * number; returns 0 if they are too few for the figure, such as a single run
- * for a difference.
+ * Finds the runs that the figure can show.
+ *
+ *   fitting    (n) the runs
+ *   n_fitting  their number; 0 if they are too few for the figure, such as a
+ *              single run for a difference
+ *
+ * Returns ES_OK; the first error of reading a run, after all runs were tried.
  */
-size_t es_figure_fitting(const es_run_summary **fitting, es_figure_kind kind,
-                         const es_run_summary *const *runs, size_t n);
+es_status es_figure_fitting(const es_run_summary **fitting, size_t *n_fitting,
+                            es_figure_kind kind,
+                            const es_run_summary *const *runs,
+                            size_t n) ES_MUST_USE;
 
 /** Returns ES_OK if the figure can show the run; otherwise ES_ENOTFOUND with a
  *  message that says what the figure needs, or an error of reading the run. */

@@ -37,14 +37,22 @@ es_status es_figure_fit(es_figure_kind kind, const es_run_summary *run)
     return es_figure_entries[kind].fits(run, &es_figure_entries[kind]);
 }
 
-size_t es_figure_fitting(const es_run_summary **fitting, es_figure_kind kind,
-                         const es_run_summary *const *runs, size_t n)
+es_status es_figure_fitting(const es_run_summary **fitting, size_t *n_fitting,
+                            es_figure_kind kind,
+                            const es_run_summary *const *runs, size_t n)
 {
-    size_t n_fitting = 0;
-    for (size_t i = 0; i < n; i++)
-        if (es_figure_fit(kind, runs[i]) == ES_OK)
-            fitting[n_fitting++] = runs[i];
-    return n_fitting >= (kind == ES_FIGURE_DELTA ? 2 : 1) ? n_fitting : 0;
+    es_status failure = ES_OK;
+    *n_fitting = 0;
+    for (size_t i = 0; i < n; i++) {
+        const es_status status = es_figure_fit(kind, runs[i]);
+        if (status == ES_OK)
+            fitting[(*n_fitting)++] = runs[i];
+        else if (status != ES_ENOTFOUND && failure == ES_OK)
+            failure = status;
+    }
+    if (*n_fitting < (kind == ES_FIGURE_DELTA ? 2 : 1))
+        *n_fitting = 0;
+    return failure;
 }
 
 /* --- needs -----------------------------------------------------------------*/

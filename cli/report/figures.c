@@ -117,12 +117,14 @@ static es_status add_figure(es_report_figures *to, es_figure_kind kind,
     if (status == ES_OK)
         status =
             pack(figure, svg, n, left < FIGURE_BYTES ? left : FIGURE_BYTES);
-    else if (status == ES_ENOTFOUND) /* the runs together have no such figure */
+    else if (status == ES_ENOTFOUND) { /* the runs together have no such
+                                          figure */
         to->n--;
-    else if (status != ES_ENOMEM)
+        status = ES_OK;
+    } else if (status == ES_EUSAGE) /* the figure refuses the runs */
         status = es_copy_text(&figure->reason, es_message());
     free(svg);
-    return status == ES_ENOTFOUND ? ES_OK : status;
+    return status;
 }
 
 es_status es_report_figures_draw(es_report_figures *out,
@@ -140,11 +142,12 @@ es_status es_report_figures_draw(es_report_figures *out,
         /* If the figure is left out, do not read every run to see if it
          * fits. */
         const bool too_many = n > most_runs(kind);
-        const size_t n_fitting =
-            es_figure_fitting(fitting, kind, runs, too_many ? PANELS_MOST : n);
-        if (n_fitting && too_many)
+        size_t n_fitting = 0;
+        status = es_figure_fitting(fitting, &n_fitting, kind, runs,
+                                   too_many ? PANELS_MOST : n);
+        if (status == ES_OK && n_fitting && too_many)
             status = leave_out(out, kind, n);
-        else if (n_fitting)
+        else if (status == ES_OK && n_fitting)
             status =
                 add_figure(out, kind, fitting, n_fitting, page_bytes / SHARE);
     }

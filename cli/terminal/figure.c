@@ -128,14 +128,20 @@ static es_status draw_runs(es_shown_figure *figure, const summaries *runs,
     es_status status = es_alloc(&fitting, runs->n, sizeof *fitting, "runs");
     if (status < 0)
         return status;
-    for (int kind = 0; kind < ES_N_FIGURES; kind++)
-        figure->fits[kind] =
-            es_figure_fitting(fitting, (es_figure_kind)kind, all, runs->n) > 0;
+    size_t n = 0;
+    for (int kind = 0; kind < ES_N_FIGURES && status == ES_OK; kind++) {
+        status =
+            es_figure_fitting(fitting, &n, (es_figure_kind)kind, all, runs->n);
+        figure->fits[kind] = n > 0;
+    }
     for (int i = 0; i < ES_N_FIGURES && !figure->fits[figure->kind]; i++)
         figure->kind = (figure->kind + 1) % ES_N_FIGURES;
-    const size_t n = es_figure_fitting(fitting, figure->kind, all, runs->n);
-    status = n > 0 ? draw_picture(&picture, figure->kind, fitting, n, source)
-                   : es_fail(ES_ENOTFOUND, "no run has a sample yet");
+    if (status == ES_OK)
+        status = es_figure_fitting(fitting, &n, figure->kind, all, runs->n);
+    if (status == ES_OK)
+        status = n > 0
+                     ? draw_picture(&picture, figure->kind, fitting, n, source)
+                     : es_fail(ES_ENOTFOUND, "no run has a sample yet");
     if (status == ES_OK)
         status = es_cells_draw(&figure->drawing, picture,
                                source->terminal.width, source->terminal.depth);
