@@ -9,6 +9,7 @@
 #include "cli/runs/damage.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 es_status es_fits_heads(const es_run_summary *run,
@@ -157,10 +158,89 @@ static es_status average(es_heatmap_panel *panel, es_drawing *drawing, size_t i,
     return ES_OK;
 }
 
+/* --- runs that became NaN --------------------------------------------------*/
+
+typedef struct count {
+    size_t finite, broken; /* finite values; NaN and infinite values */
+} count;
+
+static count count_values(const float *values, size_t n)
+{
+    count found = {0, 0};
+    for (size_t i = 0; i < n; i++) {
+        found.finite += isfinite(values[i]);
+        found.broken += !isfinite(values[i]) && !es_is_missing(values[i]);
+    }
+    return found;
+}
+
+/* Finds the last sample without NaN up to the shown step. Copies its values to
+ * `values` (n), and sets *step to its step and *broken to the step of the first
+ * NaN after it; *step is ES_UNKNOWN if every sample has a NaN. */
+static es_status find_finite(float *values, int64_t *step, int64_t *broken,
+                             const es_run_summary *run, size_t n)
+{
+    es_reader *reader = NULL;
+    es_cursor *cursor = NULL;
+    es_series series;
+    const float *read;
+    int64_t at;
+    es_status status;
+    *step = *broken = ES_UNKNOWN;
+    if ((status = es_source_open(&reader, run)) < 0 ||
+        (status = es_reader_find(reader, run->number - 1, run->series,
+                                 run->phase, &series)) < 0 ||
+        (status = es_cursor_open(&cursor, reader, &series, ES_STEP_FIRST,
+                                 run->step)) < 0)
+        goto done;
+    while ((status = es_cursor_next(cursor, &at, &read)) == ES_OK) {
+        const count found = count_values(read, n);
+        if (found.broken && *broken == ES_UNKNOWN)
+            *broken = at;
+        if (!found.finite || found.broken)
+            continue;
+        memcpy(values, read, n * sizeof *values);
+        *step = at;
+        *broken = ES_UNKNOWN;
+    }
+done:
+    es_cursor_close(cursor);
+    es_damage_close(reader);
+    return status == ES_DONE ? ES_OK : status;
+}
+
+/* If no head of the panel's run is finite, shows the last sample without NaN
+ * instead, unless the user chose the step. */
+static es_status show_finite(es_heatmap_panel *panel, bool *replaced,
+                             es_drawing *drawing, const es_run_summary *run,
+                             char caption[ES_CAPTION_MAX])
+{
+    const size_t n = run->n_rows * run->n_columns;
+    const count shown = count_values(run->values, n);
+    int64_t step, broken;
+    float *values;
+    if (drawing->options->step_given || shown.finite || !shown.broken)
+        return ES_OK;
+    es_status status;
+    if ((status = es_drawing_array(drawing, &values, n)) < 0 ||
+        (status = find_finite(values, &step, &broken, run, n)) < 0 ||
+        step == ES_UNKNOWN)
+        return status;
+    panel->values = values;
+    *replaced = true;
+    snprintf(caption, ES_CAPTION_MAX, "step %lld%s, NaN from step %lld",
+             (long long)step, run->phase == ES_PHASE_EVAL ? ", eval" : "",
+             (long long)broken);
+    return ES_OK;
+}
+
+/* --- heatmap --------------------------------------------------------------*/
+
 es_status es_draw_heatmap(es_picture **out, es_drawing *drawing)
 {
     char note[sizeof drawing->note + 128];
     const bool shares = shows_shares(drawing);
+    bool replaced = false;
     es_heatmap_panel *panels;
     char(*captions)[ES_CAPTION_MAX];
     const char **marks;
@@ -173,16 +253,23 @@ es_status es_draw_heatmap(es_picture **out, es_drawing *drawing)
     for (size_t i = 0; i < drawing->n; i++) {
         const es_run_summary *run = drawing->runs[i];
         panels[i] = heads_of(drawing, i, es_drawing_step(captions[i], run));
-        if ((status = average(&panels[i], drawing, i, captions[i])) < 0 ||
+        if ((status = show_finite(&panels[i], &replaced, drawing, run,
+                                  captions[i])) < 0 ||
+            (status = average(&panels[i], drawing, i, captions[i])) < 0 ||
             (shares && (status = share(&panels[i], drawing, run)) < 0) ||
             (status = mark_layers(&marks[i], drawing, run)) < 0)
             return status;
         es_range_add_all(&range, panels[i].values,
                          run->n_rows * run->n_columns);
     }
-    es_series_scale scale =
-        shares ? (es_series_scale){0, 1, false}
-               : es_drawing_scale(drawing, &range, es_drawing_top(drawing));
+    double top = es_drawing_top(drawing);
+    if (replaced && drawing->runs[0]->max.policy == ES_MAX_OBSERVED) {
+        top = es_peak_of(top, range.high);
+        snprintf(drawing->note, sizeof drawing->note, "max = %.4g (observed)",
+                 top);
+    }
+    es_series_scale scale = shares ? (es_series_scale){0, 1, false}
+                                   : es_drawing_scale(drawing, &range, top);
     es_text to = es_text_begin(note, sizeof note);
     if (shares)
         es_text_append(&to, "each head as a fraction of its ceiling");

@@ -308,6 +308,7 @@ es_status es_scan_judge(es_scan_options *to)
     if (to->jsonl && !has_option(to, "max") && !es_figures_any(&to->figures))
         to->summary.max.policy = ES_MAX_RUN;
     es_figures_fit_terminal(&to->figures, has_option(to, "theme"));
+    to->figures.step_given = has_option(to, "step");
     if ((status = place_output(to)) != ES_OK ||
         (status = es_figures_set_format(
              &to->figures, has_option(to, "format") ? &to->format : NULL)) !=

@@ -84,6 +84,24 @@ sqlite3 eb.db "UPDATE run SET family = 'sas'" || exit 1
 "$scan" ea.db eb.db -q --figure pareto -o pareto.svg --salvage
 file_has 'a model of simplified blocks has another name' pareto.svg '>SAS:' 'the same architecture'
 
+# --- the heatmap of a run that became NaN
+{
+    printf '%s\n' '# arch: SM' '# n_layer: 2' '# n_head: 2' '# ctx: 8' step,layer,head,entropy
+    for step in 0 10 20 30; do
+        for head in 0,0 0,1 1,0 1,1; do
+            case $step$head in 201,1 | 30*) value=NaN ;; *) value=1.$step ;; esac
+            echo "$step,$head,$value"
+        done
+    done
+} >nan.csv
+"$scan" import -q nan.csv -o nan.db || exit 1
+"$scan" nan.db -q --heatmap=nan.svg
+file_has 'a run that became NaN is shown at its last finite step' nan.svg '>step 10, NaN from step 20<' 'max = 1\.1 \(observed\)'
+"$scan" nan.db -q --heatmap=last.svg --step last
+file_has '--step last shows the last step' last.svg '>step 30<'
+"$scan" nan.db -q --heatmap=some.svg --step 20
+file_has 'a chosen step is shown even with NaN' some.svg '>step 20<'
+
 # --- several figures in one PDF
 figures() { "$scan" a.db b.db --figure heatmap,bands,heatmap+bands "$@"; }
 exits 'several figures are the pages of a PDF' 0 '^entropy-scan: all.pdf written$' figures -o all.pdf
