@@ -185,4 +185,6 @@ print("# series: run bytes cost.softmax.bytes\nstep,layer,head,cost.softmax.byte
 "$scan" import -q measured.csv -o measured.db || exit 1
 output 'a measured run has the vocabulary of its checkpoint' '"vocab":321,' \
     "$scan" export measured.db --format jsonl
+"$scan" cost SM SM+R --ctx 64 --figure flops -o sizes.svg
+file_has 'a figure states T, L and d' sizes.svg 'T.{1,2}=.{1,2}64 tokens' 'L.{1,2}=.{1,2}12' 'd.{1,2}=.{1,2}768'
 finish
