@@ -168,8 +168,10 @@ static count count_values(const float *values, size_t n)
 {
     count found = {0, 0};
     for (size_t i = 0; i < n; i++) {
-        found.finite += isfinite(values[i]);
-        found.broken += !isfinite(values[i]) && !es_is_missing(values[i]);
+        if (isfinite(values[i]))
+            found.finite++;
+        else if (!es_is_missing(values[i]))
+            found.broken++;
     }
     return found;
 }
