@@ -24,6 +24,7 @@ resumed.
 """
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -90,16 +91,17 @@ class Replication:
                        if self.trainer.is_done(run)} for name, seeds in runs.items()}
 
     def hours(self):
-        """Returns the sum of the durations of all runs, in hours."""
-        total = 0.0
+        """Returns the sum of the durations of all runs, in hours, which does not depend
+        on the order in which the runs ended."""
+        hours = []
         for name in self.known:
             said = subprocess.run(
                 [os.path.join(self.build, "entropy-scan"), "sql",
                  os.path.join(self.trainer.folder, name + ".db"),
                  "SELECT julianday(ended_at) - julianday(started_at) AS days FROM run", "--json"],
                 capture_output=True, text=True, check=True).stdout
-            total += 24 * (json.loads(said)[0]["days"] or 0)
-        return total
+            hours.append(24 * (json.loads(said)[0]["days"] or 0))
+        return math.fsum(hours)
 
 
 def plan(rules):
