@@ -3,6 +3,7 @@
  * bars, each divided into the shares of the operations. The figure has a bar
  * for each model, or a panel for each model with a bar for each context length.
  */
+#include "render/figures/axis.h"
 #include "render/figures/bars.h"
 
 #include "analyzer/base/checked.h"
@@ -240,60 +241,46 @@ static const char *axis_text(const es_cost_options *options)
     return texts[options->figure][options->shares];
 }
 
-static int by_size(const void *a, const void *b)
+/* Appends a size of the models, such as "L = 12", or "L = 12 to 18" if it
+ * differs. */
+static void append_size(es_text *to, const char *name, const es_range *size)
 {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Appends a size of the n models, such as "L = 12", or "L = 12 to 18" if it
- * differs. Sorts `sizes`. */
-static void append_size(es_text *to, const char *name, int64_t *sizes, size_t n)
-{
-    qsort(sizes, n, sizeof *sizes, by_size);
-    es_text_append(to, "%s\u00a0=\u00a0%lld", name, (long long)sizes[0]);
-    if (sizes[n - 1] != sizes[0])
-        es_text_append(to, " to %lld", (long long)sizes[n - 1]);
+    es_text_append(to, "%s\u00a0=\u00a0%.0f", name, size->low);
+    if (size->high > size->low)
+        es_text_append(to, " to %.0f", size->high);
 }
 
 /* Appends the sizes of the models, unless they are above the panels. */
-static es_status append_sizes(es_text *to, const plan *p)
+static void append_sizes(es_text *to, const plan *p)
 {
-    const bool over_ctx = p->options->over == ES_COST_OVER_CTX;
-    const size_t n = p->n_groups;
-    int64_t *sizes;
-    if (over_ctx) {
+    es_range t = ES_RANGE_NONE, l = ES_RANGE_NONE, d = ES_RANGE_NONE;
+    if (p->options->over == ES_COST_OVER_CTX) {
         es_text_append(to, "T tokens");
-        return ES_OK;
+        return;
     }
-    es_status status = es_alloc(&sizes, n, sizeof *sizes, "a figure");
-    if (status < 0)
-        return status;
-    for (size_t i = 0; i < n; i++)
-        sizes[i] = p->entries[i].model.ctx;
-    append_size(to, "T", sizes, n);
+    for (size_t i = 0; i < p->n_groups; i++) {
+        const es_cost_model *model = &p->entries[i].model;
+        es_range_add(&t, (double)model->ctx);
+        es_range_add(&l, (double)model->shape.n_layer);
+        es_range_add(&d, (double)model->shape.d_model);
+    }
+    append_size(to, "T", &t);
     es_text_append(to, " tokens with ");
-    for (size_t i = 0; i < n; i++)
-        sizes[i] = p->entries[i].model.shape.n_layer;
-    append_size(to, "L", sizes, n);
+    append_size(to, "L", &l);
     es_text_append(to, " and ");
-    for (size_t i = 0; i < n; i++)
-        sizes[i] = p->entries[i].model.shape.d_model;
-    append_size(to, "d", sizes, n);
-    free(sizes);
-    return ES_OK;
+    append_size(to, "d", &d);
 }
 
-static es_status make_note(plan *p)
+static void make_note(plan *p)
 {
     const bool flops = p->options->figure == ES_COST_OF_FLOPS;
     es_text to = es_text_begin(p->note, sizeof p->note);
     es_text_append(&to, flops ? "A forward pass over "
                               : "A private forward pass over ");
-    es_status status = append_sizes(&to, p);
-    if (status < 0 || flops) {
+    append_sizes(&to, p);
+    if (flops) {
         es_text_append(&to, "; without embeddings and output.");
-        return status;
+        return;
     }
     es_text_append(&to, ", modelled from AERO's tables 4 to 7. Intervals of "
                         "95\u00a0%%: ");
@@ -312,7 +299,6 @@ static es_status make_note(plan *p)
         es_text_append(&to, " Above the bars: %s.",
                        p->options->figure == ES_COST_OF_LATENCY ? "minutes"
                                                                 : "GB");
-    return ES_OK;
 }
 
 es_status es_cost_draw(es_picture **out, const es_cost_entry *entries, size_t n,
@@ -323,8 +309,9 @@ es_status es_cost_draw(es_picture **out, const es_cost_entry *entries, size_t n,
               .entries = entries,
               .n_panels = over_ctx ? n : 1,
               .n_groups = over_ctx ? ES_N_COST_LENGTHS : n};
-    es_status status;
-    if ((status = make_plan(&p)) == ES_OK && (status = make_note(&p)) == ES_OK)
+    es_status status = make_plan(&p);
+    if (status == ES_OK) {
+        make_note(&p);
         status = es_bars_draw(
             out, &(es_bars){
                      .style = es_figures_style(&options->look, options->format),
@@ -339,6 +326,7 @@ es_status es_cost_draw(es_picture **out, const es_cost_entry *entries, size_t n,
                      .y_text = axis_text(options),
                      .group_text = over_ctx ? "context length T" : NULL,
                      .note = p.note});
+    }
     free_plan(&p);
     return status;
 }

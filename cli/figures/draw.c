@@ -258,8 +258,8 @@ static void report(reports *printed)
 
 /* Selects the runs that the figure can show, and reports each run that it
  * cannot show; if `printed` is NULL, returns the error of the first such run
- * instead. Under --all, runs that lack the figure's series are left out
- * silently. */
+ * instead and does not use `n_failed`. Under --all, runs that lack the figure's
+ * series are left out silently. */
 static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
                              reports *printed, const es_figure_job *job,
                              es_figure_kind kind,
@@ -343,9 +343,8 @@ es_status es_figure_draw_runs(es_picture **out, es_figure_kind kind,
                               const es_figure_job *job, es_format format)
 {
     const es_picture_request request = {.wanted = true, .format = format};
-    size_t n_failed = 0;
     es_drawing drawing;
-    es_status status = begin(&drawing, &n_failed, NULL, job, kind, &request);
+    es_status status = begin(&drawing, NULL, NULL, job, kind, &request);
     if (status == ES_OK)
         status = es_figure_entries[kind].draw(out, &drawing);
     end(&drawing);
