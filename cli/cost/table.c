@@ -104,9 +104,11 @@ static void print_notes(FILE *stream, const es_cost_entry *entries, size_t n)
 /* AERO's tables count one of the two LayerNorms of simplified blocks. */
 static void print_as_counted(FILE *stream, const es_cost_entry *entry)
 {
+    const es_arch *arch = &entry->model.shape.arch;
     es_cost_model counted = entry->model;
     counted.first_norm = false;
-    if (!entry->model.first_norm || es_cost_unmodelled(&counted))
+    if (!entry->model.first_norm || !entry->model.final_norm ||
+        arch->layer_norm || arch->rms_norm || es_cost_unmodelled(&counted))
         return;
     es_print_escaped(stream, entry->title, ES_ESCAPE_TERMINAL);
     fprintf(stream,

@@ -58,6 +58,9 @@ output 'a normal block beside it has none' '^SM\+ScFFN +12 +768 +128 +14\.5 +7\.
 output 'the cost as AERO counts it is shown beside' '^SAS:SM\+ScFuFFNi1: AERO counts one of its two LayerNorms: 6\.26 GB' \
     "$scan" cost SAS:SM+ScFuFFNi1
 output 'the inventory has both LayerNorms' '^  SM: 144 x R\^128x128; LN: 2 x R\^128x768$' "$scan" cost SAS:SM+ScFFN --inventory
+without_note() { ! "$scan" cost "$@" | grep -q 'AERO counts'; }
+check 'the note on two LayerNorms is left out with LN' without_note SAS:SM+LN+G
+check 'and if there is one' without_note SAS:SM+ScFFN --final-norm off
 exits 'an unknown architecture of simplified blocks is refused' 2 'SAS:X: neither a file' "$scan" cost SAS:X
 printf '0.5,1\n1.5,2\n' >sas.csv
 "$scan" import -q sas.csv -o sas.db --arch SM+ScFFN --ctx 16 &&
