@@ -68,21 +68,24 @@ static es_status read_clip(es_arch *arch, const arch_part *part,
     return status;
 }
 
-/* Reads one of the options t, clip and gate of SM. Each may appear once. */
+/* Reads one of the options t, direct, clip and gate of SM. Each may appear
+   once. */
 static es_status read_softmax_option(es_arch *arch, const arch_part *part,
                                      const char *text)
 {
     const bool is_clip = strncmp(text, "clip", 4) == 0;
-    bool *flag = strcmp(text, "t") == 0      ? &arch->temperature
-                 : strcmp(text, "gate") == 0 ? &arch->gate
-                                             : NULL;
+    bool *flag = strcmp(text, "t") == 0        ? &arch->temperature
+                 : strcmp(text, "direct") == 0 ? &arch->direct
+                 : strcmp(text, "gate") == 0   ? &arch->gate
+                                               : NULL;
     if (!is_clip && !flag)
-        return refuse_part(part,
-                           "expected t for learnable temperatures, clip and "
-                           "a number for QK-Clip, or gate: "
-                           "SM(t,clip 100,gate)");
+        return refuse_part(
+            part, "expected t for learnable temperatures, direct, clip "
+                  "and a number for QK-Clip, or gate: "
+                  "SM(t,direct,clip 100,gate)");
     if (is_clip ? arch->clip > 0 : *flag)
-        return refuse_part(part, "t, clip and gate may appear only once each");
+        return refuse_part(
+            part, "t, direct, clip and gate may appear only once each");
     if (is_clip)
         return read_clip(arch, part, text + 4);
     *flag = true;
@@ -99,6 +102,9 @@ static es_status read_softmax(es_arch *arch, const arch_part *part)
         split_comma(option, &rest);
         status = read_softmax_option(arch, part, option);
     }
+    if (status == ES_OK && arch->direct && !arch->temperature)
+        status = refuse_part(part, "direct is about learnable temperatures: "
+                                   "write SM(t,direct)");
     return status;
 }
 
@@ -526,7 +532,7 @@ static void print_softmax(es_text *text, const es_arch *arch)
                                the first option */
     es_text_append(text, "SM");
     if (arch->temperature) {
-        es_text_append(text, "%st", open);
+        es_text_append(text, "%st%s", open, arch->direct ? ",direct" : "");
         open = ",";
     }
     if (arch->clip > 0) {

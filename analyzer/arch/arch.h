@@ -66,6 +66,8 @@ enum { ES_ARCH_SPANS_MAX = 8 };
 typedef struct es_arch {
     es_attention_kind attention;
     bool temperature; /* SM(t) */
+    bool direct;      /* SM(t,direct): the temperatures themselves are learnt,
+                         instead of their logarithms */
     double clip;      /* SM(clip tau): the largest logit that QK-Clip allows; 0
                          without QK-Clip */
     bool gate;        /* SM(gate), PSM(p,gate): gates the heads' outputs */

@@ -57,6 +57,7 @@ TEST(options_of_attention_come_in_any_order)
     assert_int_equal(es_arch_parse(&a, "PSM(4,0.5,gate)"), ES_OK);
     assert_true(a.gate && a.power_epsilon == 0.5);
     expect_print("SM(gate,clip 100.0,t)+G", "SM(t,clip100,gate)+G");
+    expect_print("EReg(SM(gate, direct, t))", "EReg(SM(t,direct,gate))");
     expect_print("SM(clip 1e2)", "SM(clip100)");
     expect_print("SM(gate)+ScFuFFN", "SM(gate)+ScFuFFN");
     expect_print("EReg(SM(gate,t))", "EReg(SM(t,gate))");
@@ -204,6 +205,8 @@ TEST(an_invalid_architecture_is_refused)
     expect_refusal("SM(t)+PSM(2)", "'PSM(2)'");
     expect_refusal("SM(x)", "'SM(x)'");
     expect_refusal("SM()", "'SM()'");
+    expect_refusal("SM(direct)", "write SM(t,direct)");
+    expect_refusal("SM(t,direct,direct)", "only once each");
     expect_refusal("SM+LN+LN", "'LN'");
     expect_refusal("SM+G+R", "'R'");
     expect_refusal("SM+LR(0.1)+GT", "'GT'");

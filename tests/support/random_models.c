@@ -195,6 +195,8 @@ static double draw_entry(const es_ref_model *model, size_t index,
     if (es_text_ends(name, "attn.log_t"))
         return draw_log_temperature(state);
     const double x = es_test_random(state);
+    if (es_text_ends(name, "attn.t"))
+        return exp(0.7 * x);
     if (es_text_ends(name, "theta"))
         return 0.5 + 0.4 * x;
     if (es_text_ends(name, "slope") || es_text_ends(name, "bias"))

@@ -39,7 +39,8 @@ static void add_attention(es_ref_model *ref, int l)
     if (config->arch.gate)
         add(ref, d, d, "h.%d.attn.c_gate.weight", l);
     if (config->arch.temperature)
-        add(ref, config->n_head, config->ctx, "h.%d.attn.log_t", l);
+        add(ref, config->n_head, config->ctx,
+            config->arch.direct ? "h.%d.attn.t" : "h.%d.attn.log_t", l);
     if (config->arch.entropy_reg)
         add(ref, config->n_head, 0, "h.%d.attn.theta", l);
 }

@@ -37,6 +37,24 @@ void es_ref_rotate(double *qkv, const es_ref_model *ref)
 
 /* --- rows ----------------------------------------------------------------- */
 
+/* Writes the logarithms of head h's temperatures to out (T). Returns out, or
+ * NULL if the model has no temperatures. */
+static double *logarithms_of_temperatures(double *out, const es_ref_model *ref,
+                                          int layer, int h)
+{
+    const es_arch *arch = &ref->config.arch;
+    const int T = ref->config.ctx;
+    if (!arch->temperature)
+        return NULL;
+    const double *from =
+        es_ref_of_layer(ref, layer, arch->direct ? "attn.t" : "attn.log_t");
+    for (int i = 0; i < T; i++)
+        out[i] = arch->direct
+                     ? log(fmax(from[h * T + i], (double)ES_LEAST_TEMPERATURE))
+                     : from[h * T + i];
+    return out;
+}
+
 /* Computes the row statistics of head h of sequence b, and the head's columns
  * of y (B,T,d). */
 static void attend_head(double *y, es_ref_result *result, const double *qkv,
@@ -46,9 +64,9 @@ static void attend_head(double *y, es_ref_result *result, const double *qkv,
     const int T = config->ctx, d = config->d_model, width = d / config->n_head;
     const int n = T * width;
     const int row = ((layer * config->batch + b) * config->n_head + h) * T;
-    const double *log_t = es_ref_of_layer(ref, layer, "attn.log_t");
-    double *in = es_ref_doubles(4 * n + (ES_N_ROW_STATISTICS + 1) * T);
+    double *in = es_ref_doubles(4 * n + (ES_N_ROW_STATISTICS + 2) * T);
     double *rows = in + 4 * n, *gap = rows + ES_N_ROW_STATISTICS * T;
+    double *log_t = logarithms_of_temperatures(gap + T, ref, layer, h);
     const es_arch *arch = &config->arch;
     const bool is_softmax = arch->attention == ES_SOFTMAX;
     const bool is_relu = arch->attention == ES_SCALED_RELU;
@@ -65,7 +83,7 @@ static void attend_head(double *y, es_ref_result *result, const double *qkv,
                               .q = in,
                               .k = in + n,
                               .v = in + 2 * n,
-                              .log_t = log_t ? log_t + h * T : NULL,
+                              .log_t = log_t,
                               .y = in + 3 * n,
                               .rows = rows};
     for (int i = 0; i < 3 * n; i++)
@@ -79,7 +97,7 @@ static void attend_head(double *y, es_ref_result *result, const double *qkv,
     /* If the two largest scores of a row with a small temperature are nearly
      * equal, float32 could assign the weight to the other key. */
     for (int i = 0; log_t && is_softmax && i < T; i++)
-        if (log_t[h * T + i] < log(1e-2))
+        if (log_t[i] < log(1e-2))
             es_ref_note(result, gap[i] / 2e5);
     free(in);
 }

@@ -45,6 +45,9 @@ CASES = {
                      "range_act": 0.05, "range_norm": 0.01},
     "q03_range_length": {"arch": "PSM(6,0.1,length)+LN+G[1]", "n_layer": 3,
                          "range_act": 0.1, "range_norm": 0.02},
+    # temperatures that are learnt directly; the smallest are below the minimum
+    "t05_sm_t_direct": {"arch": "SM(t,direct)+LN+G", "t": (4e-5, 4e-2),
+                        "small_qk": 0.03, "n_layer": 3, "ctx": 7, "n_head": 2},
 }
 DEFAULTS = {"family": "gpt2", "n_layer": 2, "n_head": 3, "d_model": 12, "ctx": 6,
             "vocab": 11, "batch": 2, "mlp_mult": 2, "bias": "all",
@@ -60,6 +63,7 @@ def read_arch(text):
     attention, *parts = body.split("+")
     options = attention[3:-1].split(",") if attention.startswith("SM(") else []
     arch["t"], arch["gate"] = "t" in options, "gate" in options
+    arch["direct"] = "direct" in options
     arch["relu"] = attention.startswith("RA")
     arch["length"] = ("T" if attention == "RA(T)" else "keys") if arch["relu"] else ""
     if attention.startswith("PSM("):
@@ -208,7 +212,10 @@ class Model:
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
         s = q @ k.transpose(-1, -2) / math.sqrt(d // H)
         if self.arch["t"]:
-            s = s / self.values[f"h.{l}.attn.t"][None, :, :, None]
+            t = self.values[f"h.{l}.attn.t"]
+            if self.arch["direct"]:  # a minimum that does not stop the gradient
+                t = t + (t.clamp(min=1e-4) - t).detach()
+            s = s / t[None, :, :, None]
         seen = torch.ones(T, T, dtype=torch.bool).tril()
         if self.arch["power"]:
             self.note("attn", l, s * seen)

@@ -80,6 +80,7 @@ static const char *const built[] = {"SM",
                                     "SM+LN+R",
                                     "SM+LN+GT",
                                     "SM(t)",
+                                    "SM(t,direct)",
                                     "SM+LR(0.05)",
                                     "SM+LN+LR(layer)",
                                     "SM(t)+LR(global,0.2)",
@@ -118,12 +119,16 @@ TEST(every_architecture_matches_finite_differences)
 
 TEST(entropy_regularisation_matches_finite_differences)
 {
-    static const char *const archs[] = {
-        "EReg(SM+LN+G)",          "EReg(SM(t)+ScFuFFN)",
-        "EReg(SM(t)+LR(layer))",  "EReg(PSM(4)+LN+G)",
-        "EReg(PSM(2,0.2)+ScFFN)", "EReg(SM(t,gate)+ScFFN)",
-        "EReg(PSM(2,0.2,plain))", "EReg(PSM(4,0.1,length)+G)",
-        "EReg(RA+LN+G)"};
+    static const char *const archs[] = {"EReg(SM+LN+G)",
+                                        "EReg(SM(t)+ScFuFFN)",
+                                        "EReg(SM(t,direct)+ScFuFFN)",
+                                        "EReg(SM(t)+LR(layer))",
+                                        "EReg(PSM(4)+LN+G)",
+                                        "EReg(PSM(2,0.2)+ScFFN)",
+                                        "EReg(SM(t,gate)+ScFFN)",
+                                        "EReg(PSM(2,0.2,plain))",
+                                        "EReg(PSM(4,0.1,length)+G)",
+                                        "EReg(RA+LN+G)"};
     for (size_t i = 0; i < 2 * sizeof archs / sizeof *archs; i++) {
         es_model_config config = es_small_config(archs[i / 2]);
         config.d_model = 6;

@@ -139,8 +139,9 @@ static void expect_series(const char *series, int64_t step, const float *want,
 static void expect_temperatures(es_model *model, int64_t step)
 {
     float t[LH][T], mean[LH], low[LH], high[LH];
-    read_layers(t[0], model, "attn.log_t", H * T);
-    for (int i = 0; i < LH * T; i++)
+    const bool is_direct = es_model_config_of(model)->arch.direct;
+    read_layers(t[0], model, is_direct ? "attn.t" : "attn.log_t", H * T);
+    for (int i = 0; !is_direct && i < LH * T; i++)
         t[i / T][i % T] = expf(t[i / T][i % T]);
     for (int h = 0; h < LH; h++) {
         double sum = 0;
@@ -213,6 +214,7 @@ TEST(series_are_the_parameters_of_the_step)
 {
     check_values("EReg(SM(t)+ScFuFFNi1)", 1);
     check_values("EReg(SM(t)+ScFFN)", 2);
+    check_values("EReg(SM(t,direct)+ScFFN)", 2);
     check_values("SM+LN+LR(layer)", 1);
     check_values("SM+LR(global,0.2)", 2);
 }

@@ -159,6 +159,8 @@ extern const es_ops es_cpu_bf16_ops;
     OPERATION(weight_norm_backward)                                            \
     OPERATION(spectral_norm)                                                   \
     OPERATION(spectral_norm_backward)                                          \
+    OPERATION(temperature_logs)                                                \
+    OPERATION(temperature_logs_backward)                                       \
     OPERATION(copy_columns)                                                    \
     OPERATION(activation_stats)                                                \
     OPERATION(sum_squares)                                                     \

@@ -284,3 +284,32 @@ void es_cpu_copy_columns(es_backend *backend, es_mem *y, const es_mem *x,
              .add = add};
     es_team_run(backend->team, copy_part, &j);
 }
+
+/* --- temperatures that are learnt directly -------------------------------- */
+
+/* There are as many temperatures as a layer has heads times positions, too few
+ * to share among threads. */
+
+/* Returns t, or the minimum for a smaller t; NaN for NaN. */
+static float usable_temperature(float t)
+{
+    return t < ES_LEAST_TEMPERATURE ? ES_LEAST_TEMPERATURE : t;
+}
+
+void es_cpu_temperature_logs(es_backend *backend, es_mem *log_t,
+                             const es_mem *t, size_t n)
+{
+    (void)backend;
+    for (size_t i = 0; i < n; i++)
+        es_cpu_floats(log_t)[i] = logf(usable_temperature(es_cpu_read(t)[i]));
+}
+
+void es_cpu_temperature_logs_backward(es_backend *backend, es_mem *dt,
+                                      const es_mem *dlog_t, const es_mem *t,
+                                      size_t n)
+{
+    (void)backend;
+    for (size_t i = 0; i < n; i++)
+        es_cpu_floats(dt)[i] +=
+            es_cpu_read(dlog_t)[i] / usable_temperature(es_cpu_read(t)[i]);
+}

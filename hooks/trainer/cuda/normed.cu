@@ -510,8 +510,54 @@ static void copy_columns(es_backend *backend, es_mem *y, const es_mem *x,
               es_at<float>(x), *columns, add);
 }
 
+/* --- temperatures that are learnt directly -------------------------------- */
+
+/* Returns t, or the minimum for a smaller t; NaN for NaN. */
+static __device__ float usable_temperature(float t)
+{
+    return t < ES_LEAST_TEMPERATURE ? ES_LEAST_TEMPERATURE : t;
+}
+
+static __global__ void temperature_logs_kernel(float *log_t, const float *t,
+                                               size_t n)
+{
+    es_begin_kernel();
+    for (size_t i = es_thread(); i < n; i += es_all_threads())
+        log_t[i] = logf(usable_temperature(t[i]));
+}
+
+static void temperature_logs(es_backend *backend, es_mem *log_t,
+                             const es_mem *t, size_t n)
+{
+    es_launch(backend->device, "temperatures", temperature_logs_kernel,
+              es_blocks(backend, n, ES_THREADS, 1), ES_THREADS, 0,
+              es_at<float>(log_t), es_at<float>(t), n);
+}
+
+static __global__ void temperature_logs_backward_kernel(float *dt,
+                                                        const float *dlog_t,
+                                                        const float *t,
+                                                        size_t n)
+{
+    es_begin_kernel();
+    for (size_t i = es_thread(); i < n; i += es_all_threads())
+        dt[i] += dlog_t[i] / usable_temperature(t[i]);
+}
+
+static void temperature_logs_backward(es_backend *backend, es_mem *dt,
+                                      const es_mem *dlog_t, const es_mem *t,
+                                      size_t n)
+{
+    es_launch(backend->device, "temperatures' gradient",
+              temperature_logs_backward_kernel,
+              es_blocks(backend, n, ES_THREADS, 1), ES_THREADS, 0,
+              es_at<float>(dt), es_at<float>(dlog_t), es_at<float>(t), n);
+}
+
 void es_cuda_normed_ops(es_ops *ops)
 {
+    ops->temperature_logs = temperature_logs;
+    ops->temperature_logs_backward = temperature_logs_backward;
     ops->weight_norm = weight_norm;
     ops->weight_norm_backward = weight_norm_backward;
     ops->spectral_norm = spectral_norm;

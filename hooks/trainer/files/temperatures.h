@@ -5,12 +5,9 @@
 #ifndef ES_TEMPERATURES_H
 #define ES_TEMPERATURES_H
 
+#include "hooks/trainer/model/operands.h"
 #include <stdbool.h>
 #include <stddef.h>
-
-/** Smallest temperature that is read from older files; smaller temperatures are
- *  replaced by this value. */
-#define ES_LEAST_TEMPERATURE 1e-4f
 
 /** Returns true if the name ends with ".attn.log_t", and then writes the name
  *  with the ending ".attn.t" to out (size). */

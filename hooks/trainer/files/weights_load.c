@@ -23,6 +23,7 @@ static es_arch without_neutral(const es_arch *want, const es_arch *have,
     out.entropy_reg = have->entropy_reg;
     if (config->t_init >= 1 && config->t_init <= 1)
         out.temperature = have->temperature && want->temperature;
+    out.direct = want->direct && out.temperature;
     if (have->ffn == ES_FFN_TWO && have->activation == ES_ACT_LINEAR &&
         want->ffn == ES_FFN_SCALED)
         out.ffn = ES_FFN_TWO;

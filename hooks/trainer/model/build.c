@@ -117,6 +117,9 @@ static void plan_layer(plan *to, const es_model *model, int index)
     if (es_model_traits(model)->is_separate)
         plan_shared_heads(to, model, layer);
     take_array(to, &layer->qkv, n, 3 * heads, act);
+    if (config->arch.direct)
+        take_array(to, &layer->log_t, (size_t)config->n_head,
+                   (size_t)config->ctx, f4);
     take_array(to, &layer->saved, n, ES_N_SAVED * (size_t)config->n_head, f4);
     take_array(to, &layer->heads, n, heads, act);
     if (config->arch.gate) {
@@ -175,6 +178,9 @@ static void plan_shared(plan *to, es_model *model)
     if (es_model_traits(model)->is_parallel ||
         es_model_traits(model)->is_simplified || heads != d)
         take_array(to, &model->dheads, n, heads, act);
+    if (config->arch.direct)
+        take_array(to, &model->dlog_t, (size_t)config->n_head,
+                   (size_t)config->ctx, f4);
     if (config->arch.entropy_reg)
         take_array(to, &model->dentropy, n, (size_t)config->n_head, f4);
     take_array(to, &model->ereg, 1, 1, f4);
@@ -373,6 +379,7 @@ es_status es_model_check(const es_model_config *config, const es_ops *ops)
          "--range-norm"},
         {arch->weight_norm != 0, ops->weight_norm, "WNorm"},
         {arch->spectral_norm != 0, ops->spectral_norm, "SNorm"},
+        {arch->direct, ops->temperature_logs, "SM(t,direct)"},
         {arch->gate, ops->gate, "SM(gate)"},
         {arch->clip > 0, ops->scale_heads, "SM(clip)"},
         {config->inference == ES_INFERENCE_POLYNOMIAL, ops->polynomial,

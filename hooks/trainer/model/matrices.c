@@ -145,6 +145,12 @@ static void make_all(const es_model *model, int n_iterations)
                 const group part = find_group(model, layer, i, k);
                 make_group(model, layer, i, &part, n_iterations);
             }
+    for (int layer = 0;
+         model->config.arch.direct && layer < model->config.n_layer; layer++)
+        model->ops->temperature_logs(model->backend, model->layers[layer].log_t,
+                                     es_model_value(model, layer, ES_ROLE_T),
+                                     (size_t)model->config.n_head *
+                                         (size_t)model->config.ctx);
 }
 
 /* Returns the normalised weight with number i = layer * ES_N_MATRICES + matrix,
@@ -203,7 +209,8 @@ void es_model_make_weights(es_model *model, bool training)
     const bool iterates = training && model->iteration_is_due &&
                           model->config.arch.spectral_norm != 0;
     const es_arch *arch = &model->config.arch;
-    const bool are_made = arch->weight_norm != 0 || arch->spectral_norm != 0;
+    const bool are_made =
+        arch->weight_norm != 0 || arch->spectral_norm != 0 || arch->direct;
     const bool due = are_made && (model->weights_are_stale || iterates);
     es_model_refresh_copies(model);
     if (due && !es_model_replays(model, ES_SEQUENCE_WEIGHTS + iterates)) {

@@ -13,7 +13,8 @@ size_t es_model_normed_size(const es_model *model, int layer, es_matrix matrix);
  *  weight that replaces it. */
 es_linear es_model_linear(const es_model *model, int layer, es_matrix matrix);
 
-/** Computes the normalised weights for this forward pass if they are stale. The
+/** Computes the normalised weights, and the logarithms of temperatures that are
+ *  learnt directly, for this forward pass if they are stale. The
  *  first training pass after an update also runs SNorm's power iteration. */
 void es_model_make_weights(es_model *model, bool training);
 

@@ -58,6 +58,8 @@ typedef struct es_layer_memory {
                          backward pass; NULL without SwiGLU */
     es_mem *f; /* (N,d) output of a scaled FFN; in an encoder the input of the
                   block's last norm */
+    es_mem *log_t; /* (H,T) f32 logarithms of temperatures that are learnt
+                      directly; NULL without SM(t,direct) */
     es_mem *weights[ES_N_MATRICES]; /* f32, normalised weights; NULL if products
                                        read the parameter itself */
     es_mem *sigma; /* (ES_N_MATRICES, 3) f32, SNorm's sigma; c_attn has three
@@ -163,6 +165,8 @@ struct es_model {
                      or dropped */
     es_mem *dheads;   /* (N,a) gradient of the heads' outputs; it is du unless
                          the sub-blocks are parallel or a is not d */
+    es_mem *dlog_t;   /* (H,T) f32 gradient of a layer's log_t; NULL without
+                         SM(t,direct) */
     es_mem *dentropy; /* (B,H,T) f32 gradient of row entropies; NULL without the
                          regulariser */
     es_mem *ereg;     /* (1) f32 L_ent */

@@ -22,6 +22,10 @@ static inline es_mem *es_mem_at(es_mem *memory, size_t bytes)
     return (es_mem *)((char *)memory + bytes);
 }
 
+/** Smallest temperature that attention uses: a smaller one that is learnt
+ *  directly, or read from an older file, counts as this value. */
+#define ES_LEAST_TEMPERATURE 1e-4f
+
 /** y = x W + b. */
 typedef struct es_linear {
     const es_mem *weight; /* f32 (in,out), or (out,in) if transposed */

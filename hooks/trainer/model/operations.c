@@ -89,7 +89,10 @@ es_attention es_model_attention(const es_model *model, int layer)
                           .epsilon = (float)config->arch.power_epsilon,
                           .plain = config->arch.power_plain,
                           .length = config->arch.length,
-                          .log_t = es_model_value(model, layer, ES_ROLE_LOG_T),
+                          .log_t =
+                              config->arch.direct
+                                  ? model->layers[layer].log_t
+                                  : es_model_value(model, layer, ES_ROLE_LOG_T),
                           .n_rotated = config->family == ES_FAMILY_LLAMA
                                            ? es_model_config_head_width(config)
                                            : 0,

@@ -553,6 +553,17 @@ typedef struct es_ops {
                                    const es_mem *dw, const es_mem *w,
                                    const es_mem *sigma, const es_mem *u,
                                    const es_mem *v, const es_columns *columns);
+    /** Computes the logarithms (n) f32 of temperatures t (n) f32 that are
+     * learnt directly: log_t = ln(max(t, ES_LEAST_TEMPERATURE)); NaN for NaN.
+     */
+    void (*temperature_logs)(es_backend *backend, es_mem *log_t,
+                             const es_mem *t, size_t n);
+    /** Backward pass of temperature_logs: dt += dlog_t / max(t,
+     *  ES_LEAST_TEMPERATURE). The maximum does not stop the gradient, so that a
+     *  temperature below the minimum can rise again. */
+    void (*temperature_logs_backward)(es_backend *backend, es_mem *dt,
+                                      const es_mem *dlog_t, const es_mem *t,
+                                      size_t n);
     /** Copies columns that are not normalised: y = x, or y += x if `add` is
      *  true. */
     void (*copy_columns)(es_backend *backend, es_mem *y, const es_mem *x,
@@ -636,7 +647,7 @@ typedef const es_ops *es_ops_getter(es_precision precision);
 #define ES_OPS_STAMP_NAME "es_cuda_ops_stamp"
 
 /** Increment this number whenever the meaning of an entry of es_ops changes. */
-#define ES_OPS_VERSION 20
+#define ES_OPS_VERSION 21
 #define ES_OPS_STAMP ((unsigned)(ES_OPS_VERSION << 16 | (int)sizeof(es_ops)))
 
 #endif

@@ -57,8 +57,15 @@ static es_role role_of(const es_model_config *config,
         [ES_PARAMETER_BETA] = ES_ROLE_BETA,
         [ES_PARAMETER_SLOPE] = ES_ROLE_SLOPE};
     const bool is_shared = config->arch.slope_kind == ES_SLOPE_GLOBAL;
-    return series == ES_PARAMETER_SLOPE && is_shared ? ES_ROLE_GLOBAL_SLOPE
-                                                     : roles[series];
+    const es_role role = roles[series];
+    if (role == ES_ROLE_LOG_T && config->arch.direct)
+        return ES_ROLE_T;
+    return role == ES_ROLE_SLOPE && is_shared ? ES_ROLE_GLOBAL_SLOPE : role;
+}
+
+static bool is_of_temperatures(es_role role)
+{
+    return role == ES_ROLE_LOG_T || role == ES_ROLE_T;
 }
 
 /* Replaces every NaN by the ordinary NaN, because readers could otherwise
@@ -68,15 +75,22 @@ static float plain_nan(float value)
     return isnan(value) ? NAN : value;
 }
 
+/* Returns a value of a parameter of this role as a series records it: the
+ * temperature instead of its logarithm, and NaN as the ordinary NaN. */
+static float recorded_value(es_role role, float value)
+{
+    return plain_nan(role == ES_ROLE_LOG_T ? expf(value) : value);
+}
+
 /* Computes the series (mean, minimum or maximum) of a head's temperatures from
- * their logarithms (T). */
-static float summarise_temperatures(const float *log_t, int n,
+ * the values (T) of their parameter. */
+static float summarise_temperatures(const float *values, int n, es_role role,
                                     es_parameter_series series)
 {
     double sum = 0;
     float low = INFINITY, high = -INFINITY;
     for (int i = 0; i < n; i++) {
-        const float t = expf(log_t[i]);
+        const float t = recorded_value(role, values[i]);
         if (isnan(t))
             return NAN;
         sum += (double)t;
@@ -121,7 +135,7 @@ static source source_of(const es_model_config *config, size_t i)
         return source_of_g(config, (int)(i - N_SINGLE));
     const size_t n_head = (size_t)config->n_head;
     const es_role role = role_of(config, sources[i]);
-    const bool has_rows = role == ES_ROLE_LOG_T;
+    const bool has_rows = is_of_temperatures(role);
     return (source){.role = role,
                     .exists = es_parameter_series_exists(config, sources[i]),
                     .is_whole = has_rows && config->record >= ES_SERIES_ALL,
@@ -163,7 +177,7 @@ void es_model_report_parameters(const es_model *model)
         return;
     for (size_t i = 0; i < N_SOURCES; i++) {
         const source of = source_of(config, i);
-        const int rows = of.role == ES_ROLE_LOG_T ? config->n_head : 1;
+        const int rows = is_of_temperatures(of.role) ? config->n_head : 1;
         const int n = (int)of.n / rows;
         const es_columns all = {.n_in = rows, .stride = n, .n = n};
         const float *to = model->report.parameters + source_at(config, i);
@@ -200,10 +214,10 @@ void es_parameter_series_read(float *out, const es_model *model,
     const float *from = model->report.parameters + source_at(config, number);
     for (int layer = 0; layer < config->n_layer; layer++, from += each) {
         const bool is_there = value_of(model, layer, role);
-        if (role == ES_ROLE_LOG_T)
+        if (is_of_temperatures(role))
             for (int h = 0; h < config->n_head; h++)
                 *out++ = summarise_temperatures(from + h * config->ctx,
-                                                config->ctx, series);
+                                                config->ctx, role, series);
         else
             for (size_t i = 0; i < each; i++)
                 *out++ = is_there ? plain_nan(from[i]) : es_missing();
@@ -237,11 +251,6 @@ void es_parameter_member_name(char out[ES_PARAMETER_MEMBER_SIZE],
              member);
 }
 
-static float member_of(const source *of, const float *from, size_t at)
-{
-    return plain_nan(of->role == ES_ROLE_LOG_T ? expf(from[at]) : from[at]);
-}
-
 void es_parameter_members_read(float *out, const es_model *model)
 {
     const es_model_config *config = &model->config;
@@ -255,7 +264,7 @@ void es_parameter_members_read(float *out, const es_model *model)
             for (int layer = 0; layer < config->n_layer; layer++, from += of.n)
                 for (size_t h = 0; h < n_head; h++)
                     *out++ = value_of(model, layer, of.role)
-                                 ? member_of(&of, from, h * n)
+                                 ? recorded_value(of.role, from[h * n])
                                  : es_missing();
         }
     }

@@ -42,7 +42,8 @@ enum {
     QK_NORM = 1 << 22,
     SWIGLU = 1 << 23,
     UNTIED = 1 << 24,
-    MEAN = 1 << 25 /* norms subtract the mean */
+    MEAN = 1 << 25, /* norms subtract the mean */
+    DIRECT = 1 << 26
 };
 
 static unsigned facts_of(const es_model_config *config, int layer)
@@ -72,7 +73,8 @@ static unsigned facts_of(const es_model_config *config, int layer)
         {has_ffn && arch->activation == ES_ACT_SWIGLU, SWIGLU},
         {!config->tied, UNTIED},
         {!arch->rms_norm, MEAN},
-        {arch->temperature, TEMPERATURE},
+        {arch->temperature && !arch->direct, TEMPERATURE},
+        {arch->direct, DIRECT},
         {arch->entropy_reg, THETA},
         {arch->gate, GATE},
         {has_ffn, FFN},
@@ -123,6 +125,7 @@ static const row usual[ES_N_ROLES] = {
     [ES_ROLE_PROJ_BIAS] = {"attn.c_proj.bias", "d", BIAS, ES_INIT_ZERO},
     [ES_ROLE_GATE_WEIGHT] = {"attn.c_gate.weight", "dd", GATE, ES_INIT_NORMAL},
     [ES_ROLE_LOG_T] = {"attn.log_t", "HT", TEMPERATURE, ES_INIT_LOG_T},
+    [ES_ROLE_T] = {"attn.t", "HT", DIRECT, ES_INIT_T},
     [ES_ROLE_THETA] = {"attn.theta", "H", THETA, ES_INIT_THETA},
     [ES_ROLE_FC_WEIGHT] = {"mlp.c_fc.weight", "dm", TWO, ES_INIT_NORMAL},
     [ES_ROLE_FC_BIAS] = {"mlp.c_fc.bias", "m", TWO | BIAS, ES_INIT_ZERO},
@@ -178,6 +181,7 @@ static const row llama[ES_N_ROLES] = {
                              ES_INIT_NORMAL},
     [ES_ROLE_PROJ_BIAS] = {"self_attn.o_proj.bias", "d", BIAS, ES_INIT_ZERO},
     [ES_ROLE_LOG_T] = {"self_attn.log_t", "HT", TEMPERATURE, ES_INIT_LOG_T},
+    [ES_ROLE_T] = {"self_attn.t", "HT", DIRECT, ES_INIT_T},
     [ES_ROLE_THETA] = {"self_attn.theta", "H", THETA, ES_INIT_THETA},
     [ES_ROLE_FFN_GATE_WEIGHT] = {"mlp.gate_proj.weight", "md", SWIGLU,
                                  ES_INIT_NORMAL},
@@ -208,6 +212,7 @@ static const row llama[ES_N_ROLES] = {
     [ES_ROLE_V_BIAS] = {"attention.self.value.bias", "K", 0, ES_INIT_ZERO},    \
     [ES_ROLE_LOG_T] = {"attention.self.log_t", "HT", TEMPERATURE,              \
                        ES_INIT_LOG_T},                                         \
+    [ES_ROLE_T] = {"attention.self.t", "HT", DIRECT, ES_INIT_T},               \
     [ES_ROLE_THETA] = {"attention.self.theta", "H", THETA, ES_INIT_THETA},     \
     [ES_ROLE_PROJ_WEIGHT] = {"attention.output.dense.weight", "dq", 0,         \
                              ES_INIT_NORMAL},                                  \
@@ -277,6 +282,7 @@ static const row sas[ES_N_ROLES] = {
     [ES_ROLE_K_BIAS] = {"attn.k.bias", "d", QK_BIAS, ES_INIT_ZERO},
     [ES_ROLE_SHAPE] = {"attn.gains", "kH", 0, ES_INIT_ONE},
     [ES_ROLE_LOG_T] = {"attn.log_t", "HT", TEMPERATURE, ES_INIT_LOG_T},
+    [ES_ROLE_T] = {"attn.t", "HT", DIRECT, ES_INIT_T},
     [ES_ROLE_THETA] = {"attn.theta", "H", THETA, ES_INIT_THETA},
     [ES_ROLE_FC_WEIGHT] = {"mlp.up.weight", "md", TWO, ES_INIT_NORMAL},
     [ES_ROLE_MLP_PROJ_WEIGHT] = {"mlp.down.weight", "dm", TWO, ES_INIT_NORMAL},
@@ -309,6 +315,7 @@ static const row vit[ES_N_ROLES] = {
     DENSE(ES_ROLE_V, "attention.attention.value", "Kd", "K"),
     [ES_ROLE_LOG_T] = {"attention.attention.log_t", "HT", TEMPERATURE,
                        ES_INIT_LOG_T},
+    [ES_ROLE_T] = {"attention.attention.t", "HT", DIRECT, ES_INIT_T},
     [ES_ROLE_THETA] = {"attention.attention.theta", "H", THETA, ES_INIT_THETA},
     DENSE(ES_ROLE_PROJ, "attention.output.dense", "dq", "d"),
     LAYER_NORM(ES_ROLE_LN_2, "layernorm_after"),
@@ -548,6 +555,9 @@ void es_param_draw(float *out, const es_param *param,
         break;
     case ES_INIT_LOG_T:
         fill_floats(out, param->n, log(config->t_init));
+        break;
+    case ES_INIT_T:
+        fill_floats(out, param->n, config->t_init);
         break;
     case ES_INIT_THETA:
         fill_floats(out, param->n, config->theta_init);

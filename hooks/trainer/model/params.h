@@ -39,6 +39,7 @@ typedef enum es_role {
     ES_ROLE_PROJ_BIAS,
     ES_ROLE_GATE_WEIGHT,
     ES_ROLE_LOG_T, /* logarithms of the temperatures */
+    ES_ROLE_T,     /* the temperatures themselves, with SM(t,direct) */
     ES_ROLE_THETA,
     ES_ROLE_FFN_GATE_WEIGHT, /* gate of SwiGLU */
     ES_ROLE_FFN_GATE_BIAS,
@@ -85,6 +86,7 @@ typedef enum es_init {
     ES_INIT_STAYS_ZERO, /* zeros that training does not change */
     ES_INIT_NORMAL,     /* N(0, 0.02) */
     ES_INIT_LOG_T,      /* ln of --t-init */
+    ES_INIT_T,          /* the constant --t-init */
     ES_INIT_THETA,      /* the constant --theta-init */
     ES_INIT_SLOPE,      /* the constant slope in LR(...) */
     ES_INIT_NORMS,      /* WNorm's g: the column norms of V */

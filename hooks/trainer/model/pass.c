@@ -849,8 +849,13 @@ static void backward_attention(const es_model *model, int layer, double scale)
 {
     const es_layer_memory *at = &model->layers[layer];
     const es_attention attention = es_model_attention(model, layer);
-    es_mem *dlog_t = es_model_gradient(model, layer, ES_ROLE_LOG_T);
+    const bool is_direct = model->config.arch.direct;
+    const size_t n_t = (size_t)model->config.n_head * (size_t)model->config.ctx;
+    es_mem *dlog_t = is_direct ? model->dlog_t
+                               : es_model_gradient(model, layer, ES_ROLE_LOG_T);
     const es_mem *dentropy = entropy_gradient(model, layer, scale);
+    if (is_direct)
+        model->ops->zero(model->backend, dlog_t, n_t * sizeof(float));
     if (es_model_traits(model)->sees_all)
         model->ops->attention_whole_backward(
             model->backend, model->dwide, dlog_t, model->dheads, at->heads,
@@ -860,6 +865,10 @@ static void backward_attention(const es_model *model, int layer, double scale)
         model->ops->attention_backward(model->backend, model->dwide, dlog_t,
                                        model->dheads, at->heads, dentropy,
                                        at->qkv, at->saved, &attention);
+    if (is_direct)
+        model->ops->temperature_logs_backward(
+            model->backend, es_model_gradient(model, layer, ES_ROLE_T), dlog_t,
+            es_model_value(model, layer, ES_ROLE_T), n_t);
     es_model_pull_score_peak(model, layer, model->dwide);
     if (es_model_traits(model)->rotates)
         model->ops->rotate(model->backend, model->dwide, &attention, true);
