@@ -13,12 +13,12 @@ import subprocess
 import inference
 from runs import Refused
 
-YES_OR_NO = ("broke", "became NaN", "collapsed")
-LOGARITHMIC = ("perplexity",)
+YES_OR_NO = ("broke", "became NaN", "collapsed", "collapsed at the end")
+LOGARITHMIC = ("perplexity", "perplexity at a quarter")
 ALL = (*YES_OR_NO, *LOGARITHMIC, "broke at", "collapse deeper than the middle",
        "first NaN deeper than the middle", "overloaded", "low", "balanced",
        "overloaded early minus deep", "low early minus deep", "entropy early",
-       "overloaded early", "distance", "alpha with depth", "beta with depth",
+       "overloaded early", "distance", "distance with depth", "alpha with depth", "beta with depth",
        "largest slope", "slope early minus deep", "smallest threshold minus gamma",
        "spread of thresholds", "spread of layers' thresholds", "thresholds at gamma", "thresholds below gamma",
        "thresholds at their start")
@@ -32,6 +32,8 @@ HEADS = """SELECT layer, value FROM es_values('entropy', '{phase}')
 LAST = """SELECT layer, value FROM es_values('{series}', 'train') WHERE state = 'value'
     AND step = (SELECT max(step) FROM es_values('{series}', 'train')
                 WHERE state = 'value') ORDER BY layer, head"""
+QUARTER = """SELECT layer, value FROM es_values('ce', 'eval')
+    WHERE state = 'value' AND step = {step}"""
 MEAN = """SELECT layer, avg(value) AS value FROM es_values('slope', 'train')
     WHERE state = 'value' GROUP BY layer ORDER BY layer"""
 FIRST_NAN = """SELECT layer, value FROM es_values('nan_activations', 'train')
@@ -89,13 +91,15 @@ def with_depth(pairs):
 
 def of_flags(run):
     """Returns the step and the layer in which a run broke, as measures, according to
-    its first critical flag (collapse or NaN)."""
+    its first critical flag (collapse or NaN). A run is "collapsed" if heads collapsed at
+    any time, and "collapsed at the end" if the collapse of some heads still stands."""
     steps, middle = run["config"]["steps"], (run["n_layer"] - 1) / 2
     nan = [f for f in run["flags"] if f["kind"] == "nan"]
     collapse = [f for f in run["flags"]
                 if f["kind"] == "collapse" and f["severity"] == "critical"]
     first = min((f["onset"] for f in nan + collapse), default=steps)
     found = {"became NaN": float(bool(nan)), "collapsed": float(bool(collapse)),
+             "collapsed at the end": float(any(f["stands"] for f in collapse)),
              "broke": float(bool(nan + collapse)), "broke at": first / steps}
     layers = min(collapse, key=lambda f: f["onset"])["layers"] if collapse else []
     if layers:
@@ -116,6 +120,10 @@ def measured(build, path):
     distance = query(build, path, HEADS.format(phase="eval").replace("'entropy'", "'distance'"))
     if distance:
         found["distance"] = mean([x for _, x in distance])
+        found["distance with depth"] = with_depth(distance)
+    quarter = query(build, path, QUARTER.format(step=run["config"]["steps"] // 4))
+    if quarter:
+        found["perplexity at a quarter"] = math.exp(quarter[0][1])
     if nan:
         layers = [layer for layer, _ in query(build, path, FIRST_NAN)]
         if layers:

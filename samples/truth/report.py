@@ -133,6 +133,14 @@ def mean_of(measures, name):
     return math.fsum(values) / len(values) if values else None
 
 
+def count_of(measures, name):
+    """Returns the number of runs with a measure of yes or no, "" for 0, and "-" if an
+    earlier edition did not compute the measure."""
+    if not all(name in m for m in measures):
+        return "-"
+    return sum(m[name] == 1 for m in measures) or ""
+
+
 def model_rows(rules, found):
     for name in rules.models:
         measures = [run for run in found["runs"] if run["model"] == name]
@@ -148,7 +156,7 @@ def model_rows(rules, found):
                len(measures), perplexity,
                *["-" if x is None else f"{100 * x:.0f} %" for x in percents],
                sum(m["became NaN"] == 1 for m in measures) or "",
-               sum(m["collapsed"] == 1 for m in measures) or "")
+               count_of(measures, "collapsed at the end"), count_of(measures, "collapsed"))
 
 
 def edition_lines(rules, found):
@@ -216,7 +224,7 @@ def markdown(editions):
     for rules, found in editions:
         lines += ["", *([f"Edition {rules.edition}:", ""] if len(editions) > 1 else [])]
         lines += table(["model", "rate", "runs", "perplexity", "overloaded", "balanced", "low",
-                        "NaN", "collapse"], model_rows(rules, found))
+                        "NaN", "collapsed at the end", "at any time"], model_rows(rules, found))
     lines += ["", "![Heads of the six baselines, first judged seed](truth-heads.png)", ""]
     return "\n".join(lines)
 
