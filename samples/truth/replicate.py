@@ -32,9 +32,9 @@ import sys
 import judge
 import report
 from edition import begin, corpus, run_program, sources, whole
-from measures import measured
+from measures import measured, summary
 from rules import Rules, best_rate, next_rates
-from runs import Refused, Trainer
+from runs import Refused, Run, Trainer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BASELINES = ("SM+LN+G", "SM+LN+R", "SM+LN", "SM+G", "SM+R", "SM")
@@ -102,6 +102,13 @@ class Replication:
                 capture_output=True, text=True, check=True).stdout
             hours.append(24 * (json.loads(said)[0]["days"] or 0))
         return math.fsum(hours)
+
+    def kernels(self):
+        """Returns the kernels and libraries with which the runs were trained; numbers
+        are the same to the last digit only with the same ones."""
+        configs = [summary(self.build, self.trainer.path(Run(name), ".db"))["config"]
+                   for name in self.known]
+        return sorted({f"{c['kernels']}, {c['products']}" for c in configs})
 
 
 def plan(rules):
@@ -191,7 +198,7 @@ def main():
             sources("REPLICATE", not options.quick)["commit"] != edition["commit"]:
         raise Refused("the commit changed during the runs: check out the first commit and use --report")
     edition |= {"n_runs": len(replication.known), "hours": replication.hours(),
-                "tuning": replication.tuning}
+                "kernels": replication.kernels(), "tuning": replication.tuning}
     report.replace_file(json_of(rules, results_dir),
                         report.as_json(rules, edition, rates, results, rows))
     draw(replication, runs, results)

@@ -179,7 +179,8 @@ def edition_lines(rules, found):
         f"{tokens:,} tokens per run",
         f"- seeds: {rules.seeds['tuning']} choose each model's rate of {rules.rates['grid']}; "
         f"{rules.seeds['judged']} are judged",
-        f"- {found['n_runs']} runs, {found['hours']:.2g} hours of one thread in all"]
+        f"- {found['n_runs']} runs, {found['hours']:.2g} hours of one thread in all",
+        *[f"- kernels: {kernels}" for kernels in found.get("kernels", ())]]
 
 
 def joined(editions):

@@ -74,6 +74,7 @@ check 'rates beyond the edge are trained too, then the judged seeds at the best 
         {SM-lr0.01-s1,SM-lr0.01-s101,SM-lr0.01-s2,SM-lr1e+12-s101}.db)"
 check 'the page contains the checksum of the rules' grep -q "SHA-256 $(sha256sum <"$REPLICATE_RULES" | cut -d' ' -f1)" "$report"
 check 'the page contains the checksum of the corpus' grep -q "SHA-256 $sha256" "$report"
+check 'the page names the kernels' grep -qxE '^- kernels: [a-z0-9]+, OpenBLAS .*' "$report"
 check 'a claim has its interval and verdict' grep -qE '^\| SM is worse \|.*%\) \| 2 \| [0-9.]+ \| \*\*[a-z]+\*\* ' "$report"
 check 'an untestable claim has its reason' grep -qE '^\| Too large \|.*\*\*not testable here\*\*: size' "$report"
 check 'the heads are drawn' test "$(head -c 4 "$dir/results/truth-heads.png" | tail -c 3)" = PNG
