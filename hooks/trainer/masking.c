@@ -26,9 +26,9 @@ static int32_t hide_token(int32_t token, const uint32_t words[4],
 {
     if (words[1] < MASKED)
         return how->mask;
-    if (words[1] < REPLACED)
-        return (int32_t)(((uint64_t)words[2] * (uint64_t)how->vocab) >> 32);
-    return token;
+    const int32_t other =
+        (int32_t)(((uint64_t)words[2] * (uint64_t)how->vocab) >> 32);
+    return words[1] < REPLACED && other != how->padding ? other : token;
 }
 
 es_status es_mask_tokens(int32_t *tokens, int32_t *targets, size_t n,

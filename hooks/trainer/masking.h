@@ -23,7 +23,8 @@ typedef struct es_masking {
  * Hides tokens as BERT does (Devlin et al. 2019; RoBERTa draws anew each time).
  * Chooses each token other than padding with probability 15 %. Of the chosen
  * tokens, 80 % become the mask token, 10 % become a random token of the
- * vocabulary, and 10 % stay unchanged. At least one token is chosen.
+ * vocabulary, and 10 % stay unchanged, as do tokens whose random replacement
+ * would be padding. At least one token is chosen.
  *
  *   tokens   (n) changed in place
  *   targets  (n) written: the original token if the token was chosen, otherwise

@@ -1,9 +1,9 @@
 """Tests that transformers' RobertaForMaskedLM reads a checkpoint of family roberta and
-computes the same loss and entropies, with and without padding. The test recomputes
-which tokens an evaluation of entropy-train masks."""
+computes the same loss and entropies, with and without padding."""
 
 import subprocess
 
+import masks
 import models
 import numpy as np
 import pytest
@@ -28,34 +28,6 @@ def run(program, *arguments):
     command = [program, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def philox(counter):
-    """Returns the words (n,4) of Philox-4x32-10 (Salmon et al. 2011) with key 0."""
-    c = np.array(counter, np.uint64)
-    low = np.uint64(0xFFFFFFFF)
-    key = np.zeros(2, np.uint64)
-    for _ in range(10):
-        a, b = c[:, 0] * np.uint64(0xD2511F53), c[:, 2] * np.uint64(0xCD9E8D57)
-        c = np.stack([(b >> np.uint64(32)) ^ c[:, 1] ^ key[0], b & low,
-                      (a >> np.uint64(32)) ^ c[:, 3] ^ key[1], a & low], 1)
-        key = (key + np.array([0x9E3779B9, 0xBB67AE85], np.uint64)) & low
-    return c
-
-
-def hide(tokens, index, padding):
-    """Masks tokens in the same way as an evaluation (hooks/trainer/masking.h), with
-    seed 0 and stream 2. Returns the inputs and the targets."""
-    flat = tokens.flatten().numpy().copy()
-    words = philox([(i, index, 0, 2) for i in range(len(flat))])
-    hidden = (words[:, 0] < int(0.15 * 2**32)) & (flat != padding)
-    targets = np.where(hidden, flat, -100)
-    other = (words[:, 2] * np.uint64(VOCAB)) >> np.uint64(32)
-    new = np.where(words[:, 1] < int(0.8 * 2**32), MASK,
-                   np.where(words[:, 1] < int(0.9 * 2**32), other, flat))
-    as_tokens = torch.from_numpy(np.where(hidden, new, flat).astype(np.int64))
-    return (as_tokens.view(tokens.shape),
-            torch.from_numpy(targets.astype(np.int64)).view(tokens.shape))
 
 
 def make_tokens(path, padding, lengths):
@@ -101,7 +73,8 @@ def test_transformers_reads_a_checkpoint_of_entropy_train(tmp_path, padding, len
     model = load(checkpoint, padding, 3)
     losses, entropies, n_seen = [], [], []
     for index in range(2):
-        inputs, targets = hide(tokens[2 * index:2 * index + 2], index, padding)
+        inputs, targets = masks.hide(tokens[2 * index:2 * index + 2], index, padding,
+                                     MASK, VOCAB)
         there = inputs != padding
         positions = torch.arange(LENGTH) + padding + 1
         with torch.no_grad():

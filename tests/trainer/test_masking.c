@@ -48,6 +48,7 @@ TEST(shares_match_bert_and_padding_is_unchanged)
             continue;
         }
         assert_int_not_equal(tokens[i], PADDING);
+        assert_int_not_equal(hidden[i], PADDING);
         assert_int_equal(targets[i], tokens[i]);
         assert_in_range(hidden[i], 0, MASK);
         n_hidden++;
@@ -56,9 +57,9 @@ TEST(shares_match_bert_and_padding_is_unchanged)
     }
     expect_share(n_hidden, n_there, 0.15);
     expect_share(n_masked, n_hidden, 0.8);
-    /* 10 % of the masked tokens stay unchanged, and one in VOCAB of the random
-     * replacements equals the original token. */
-    expect_share(n_same, n_hidden, 0.1 + 0.1 / VOCAB);
+    /* 10 % of the masked tokens stay unchanged. Two in VOCAB of the random
+     * replacements leave the original token: the token itself and padding. */
+    expect_share(n_same, n_hidden, 0.1 + 0.1 * 2 / VOCAB);
 }
 
 TEST(the_draw_determines_which_tokens_are_masked)
