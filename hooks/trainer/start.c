@@ -51,11 +51,19 @@ static es_status set_determined(es_settings *settings,
     return es_weights_check(weights, &settings->model);
 }
 
+/** Returns true if the model must predict tokens: in every training, and in a
+ *  probe with --mask-token. */
+static bool must_predict(const es_settings *settings)
+{
+    return settings->verb != ES_VERB_PROBE || settings->model.mask >= 0;
+}
+
 es_status es_start_settings(es_settings *settings)
 {
     es_weights *weights = NULL;
     int n_head = is_given(settings, "n-head") ? settings->model.n_head : 0;
-    es_status status = es_weights_open(&weights, settings->init, n_head);
+    es_status status = es_weights_open(&weights, settings->init, n_head,
+                                       must_predict(settings));
     if (status == ES_OK)
         status = set_determined(settings, weights);
     es_weights_close(weights);
@@ -68,7 +76,8 @@ es_status es_start_load(es_start *out, es_trainer *trainer)
     es_weights *weights = NULL;
     *out = (es_start){.step = 0};
     es_status status =
-        es_weights_open(&weights, settings->init, settings->model.n_head);
+        es_weights_open(&weights, settings->init, settings->model.n_head,
+                        must_predict(settings));
     if (status == ES_OK)
         status = es_weights_load(trainer->model, weights, out->note,
                                  sizeof out->note);

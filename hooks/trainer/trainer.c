@@ -78,11 +78,19 @@ static es_status open_data(es_trainer *trainer)
 {
     es_settings *settings = &trainer->settings;
     const int want = settings->model.vocab;
+    const bool is_mask_unknown = settings->model.mask < 0;
     es_status status;
     if ((status = es_tokens_open(&trainer->tokens, settings->data)) < 0)
         return status;
     const int have =
         find_vocabulary(&settings->model, (int)trainer->tokens->vocab);
+    if (want != have && settings->init[0] && is_mask_unknown &&
+        want == (int)trainer->tokens->vocab)
+        return es_fail(ES_EUSAGE,
+                       "%s: the weights %s do not name the mask token among "
+                       "their %d tokens: give --mask-token (the last token, "
+                       "%d, in published weights)",
+                       settings->data, settings->init, want, want - 1);
     if (want != 0 && want != have && settings->init[0])
         return es_fail(
             ES_EUSAGE,

@@ -251,7 +251,8 @@ TEST(another_model_is_refused)
 static void assert_refused(es_status want, int n_head, const char *said)
 {
     es_weights *weights = NULL;
-    es_status status = es_weights_open(&weights, es_weights_file, n_head);
+    es_status status =
+        es_weights_open(&weights, es_weights_file, n_head, false);
     if (status != want || weights)
         fail_msg("status %d, expected %d (message with '%s'): %s", status, want,
                  said, es_message());
@@ -439,7 +440,7 @@ TEST(the_number_of_heads_must_be_known)
     assert_same_function(f);
     assert_refused(ES_EUSAGE, 4, "--n-head 4: ");
     es_weights *weights = NULL;
-    es_assert_ok(es_weights_open(&weights, es_weights_file, 0));
+    es_assert_ok(es_weights_open(&weights, es_weights_file, 0, false));
     assert_int_equal(weights->config.n_head, 3);
     es_weights_close(weights);
     es_weights_case_close(f);

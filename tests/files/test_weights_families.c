@@ -1,6 +1,6 @@
-/* Tests weights of Llama, Qwen and BERT in the form in which transformers saves
-   them, without Python. Uses stored models whose logits are known, and invalid
-   files. */
+/* Tests weights of Llama, Qwen, BERT and RoBERTa in the form in which
+   transformers saves them, without Python. Uses stored models whose logits are
+   known, and invalid files. */
 #include "hooks/trainer/files/npy.h"
 #include "tests/support/test.h"
 #include "tests/support/weights_case.h"
@@ -22,7 +22,9 @@ static void add_arrays(es_test_tensors *to, const es_verify_case *it)
     for (size_t i = 0; i < params.n; i++) {
         const es_param *param = &params.table[i];
         es_npy values = {0};
-        es_assert_ok(es_verify_array_read(&values, it, "params", param->name));
+        es_assert_ok(es_verify_array_read(
+            &values, it, param->group == ES_GROUP_STATE ? "state" : "params",
+            param->name));
         es_test_tensor_add(to, param->name, values.data, param->n_dims,
                            (int64_t[]){param->dims[0], param->dims[1]});
         es_npy_free(&values);
@@ -80,7 +82,7 @@ TEST(each_family_gives_the_logits_of_its_case)
         add_arrays(&list, &it);
         es_weights_config_write(cases[i].config);
         es_test_tensors_write(&list, es_weights_file);
-        es_assert_ok(es_weights_open(&weights, es_weights_file, 0));
+        es_assert_ok(es_weights_open(&weights, es_weights_file, 0, false));
         assert_string_equal(weights->maker, "Llama");
         es_model_config config = weights->config;
         config.ctx = it.config.ctx;
@@ -107,7 +109,8 @@ static void expect_refusal(const es_test_tensors *list, const char *config,
     else
         unlink(es_weights_config);
     es_test_tensors_write(list, es_weights_file);
-    const es_status status = es_weights_open(&weights, es_weights_file, 0);
+    const es_status status =
+        es_weights_open(&weights, es_weights_file, 0, false);
     if (status != ES_EFORMAT && status != ES_EUSAGE)
         fail_msg("%s: status %d", named, status);
     assert_null(weights);
@@ -217,10 +220,13 @@ static void expect_positions(const char *prefix, const char *text, int n,
     add_bert(&list, prefix);
     es_weights_config_write(text);
     es_test_tensors_write(&list, es_weights_file);
-    es_assert_ok(es_weights_open(&weights, es_weights_file, 0));
+    es_assert_ok(es_weights_open(&weights, es_weights_file, 0, false));
     assert_int_equal(weights->config.family, ES_FAMILY_BERT);
     assert_int_equal(weights->config.ctx, n);
     assert_int_equal(weights->config.padding, 1);
+    assert_true(weights->config.ln_eps == 1e-12); /* transformers' default */
+    assert_string_equal(weights->maker,
+                        strstr(text, "roberta") ? "RoBERTa" : "BERT");
     es_assert_ok(es_model_new(&model, &weights->config, &es_cpu_ops, 1));
     es_assert_ok(es_weights_load(model, weights, note, sizeof note));
     for (size_t i = 0; i < es_model_n_arrays(model); i++) {
@@ -244,6 +250,7 @@ TEST(positions_of_bert_begin_at_0_and_of_roberta_behind_padding)
     expect_positions("", BERT("bert", ", \"max_position_embeddings\": 9"),
                      N_POSITIONS, 5);
     expect_positions("roberta.", BERT("roberta", ""), N_POSITIONS - 2, 7);
+    expect_positions("", BERT("roberta", ""), N_POSITIONS - 2, 7);
 }
 
 TEST(berts_that_cannot_be_built_are_refused_by_name)
@@ -266,6 +273,67 @@ TEST(berts_that_cannot_be_built_are_refused_by_name)
                        (int64_t[]){4});
     expect_refusal(&list, BERT("bert", ""), "adapter.weight in a BERT model");
     es_test_tensors_free(&list);
+}
+
+/* --- RoBERTa -------------------------------------------------------------- */
+
+#define EMBEDDING(what) "roberta.embeddings." what "_embeddings.weight"
+
+/* Adds the parameters of a stored model in the form of a file with two token
+   types: the embedding of the first type is not part of the positions. */
+static void add_roberta(es_test_tensors *to, const es_verify_case *it)
+{
+    const int d = it->config.d_model;
+    float types[2 * 16];
+    add_arrays(to, it);
+    es_test_tensor_remove(to, EMBEDDING("token_type"));
+    for (int i = 0; i < 2 * d; i++)
+        types[i] = 0.5F - (float)i;
+    es_test_tensor_add(to, EMBEDDING("token_type"), types, 2,
+                       (int64_t[]){2, d});
+    es_test_tensor *positions = es_test_tensor_find(to, EMBEDDING("position"));
+    for (size_t i = 0; i < positions->n; i++)
+        positions->values[i] -= types[i % (size_t)d];
+}
+
+TEST(roberta_that_predicts_gives_the_logits_of_its_case)
+{
+    static const struct {
+        const char *dir, *config;
+    } all[] = {{"tests/trainer/cases/r02_roberta_padding.safetensors",
+                "{\"model_type\": \"roberta\", \"num_attention_heads\": 2, "
+                "\"pad_token_id\": 1, \"layer_norm_eps\": 1e-05}"},
+               {"tests/trainer/cases/r03_roberta_psm6.safetensors",
+                "{\"model_type\": \"roberta\", \"num_attention_heads\": 3, "
+                "\"pad_token_id\": 0, \"layer_norm_eps\": 1e-05, "
+                "\"hidden_act\": \"relu\"}"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        es_verify_case it = case_of(all[i].dir);
+        es_test_tensors list;
+        es_weights *weights = NULL;
+        char note[256];
+        add_roberta(&list, &it);
+        es_weights_config_write(all[i].config);
+        es_test_tensors_write(&list, es_weights_file);
+        es_assert_ok(es_weights_open(&weights, es_weights_file, 0, false));
+        assert_int_equal(weights->config.family, ES_FAMILY_BERT);
+        es_weights_close(weights);
+        es_assert_ok(es_weights_open(&weights, es_weights_file, 0, true));
+        assert_string_equal(weights->maker, "RoBERTa");
+        assert_int_equal(weights->config.family, ES_FAMILY_ROBERTA);
+        assert_int_equal(weights->config.ctx, it.config.ctx);
+        assert_int_equal(weights->config.padding, it.config.padding);
+        es_model_config config = weights->config;
+        config.arch = it.config.arch;
+        config.batch = it.config.batch;
+        AUTO_FREE float *logits =
+            es_weights_logits(weights, &config, it.tokens.data, note);
+        expect_logits(&it, logits);
+        assert_int_equal(strstr(note, "a different function") != NULL, i == 1);
+        es_weights_close(weights);
+        es_test_tensors_free(&list);
+        es_verify_case_free(&it);
+    }
 }
 
 TEST_GROUP(es_weights_folder_make, es_weights_folder_remove)

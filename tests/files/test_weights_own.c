@@ -32,7 +32,7 @@ static es_small_model save_model(es_model_config config)
 static es_weights *open_weights(void)
 {
     es_weights *weights = NULL;
-    es_assert_ok(es_weights_open(&weights, es_scratch_file, 0));
+    es_assert_ok(es_weights_open(&weights, es_scratch_file, 0, false));
     return weights;
 }
 
@@ -95,8 +95,8 @@ TEST(temperatures_of_an_older_file_are_converted)
 {
     es_weights *weights;
     float of_weights[12], of_checkpoint[12];
-    es_assert_ok(
-        es_weights_open(&weights, "tests/files/temperatures.safetensors", 0));
+    es_assert_ok(es_weights_open(
+        &weights, "tests/files/temperatures.safetensors", 0, false));
     es_model *model = load(weights, &weights->config, "");
     es_checkpoint *file;
     es_model *other;

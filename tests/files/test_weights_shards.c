@@ -53,7 +53,7 @@ TEST(an_index_of_two_files_makes_one_model)
     snprintf(last, sizeof last, "\"%s\": \"model-0.safetensors\"",
              f->list.all[0].name);
     write_shards(f, 5, last, 0);
-    es_assert_ok(es_weights_open(&weights, index_path, 3));
+    es_assert_ok(es_weights_open(&weights, index_path, 3, false));
     es_model_config config = es_weights_case_config(f, weights);
     AUTO_FREE float *got =
         es_weights_logits(weights, &config, f->it.tokens.data, note);
@@ -69,7 +69,7 @@ TEST(an_index_of_two_files_makes_one_model)
 static void refuse_index(es_status code, const char *word)
 {
     es_weights *weights = NULL;
-    assert_int_equal(es_weights_open(&weights, index_path, 3), code);
+    assert_int_equal(es_weights_open(&weights, index_path, 3, false), code);
     if (!strstr(es_message(), word))
         fail_msg("%s", es_message());
     assert_null(weights);

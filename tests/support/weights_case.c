@@ -60,7 +60,7 @@ es_weights *es_weights_case_read(const es_weights_case *f)
     es_weights *weights = NULL;
     es_test_tensors_write(&f->list, es_weights_file);
     es_assert_ok(
-        es_weights_open(&weights, es_weights_file, f->it.config.n_head));
+        es_weights_open(&weights, es_weights_file, f->it.config.n_head, false));
     return weights;
 }
 

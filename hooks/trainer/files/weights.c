@@ -173,39 +173,65 @@ static const struct es_weights_format llama = {
 
 #define ATTENTION_SELF(what) NAMED("attention.self." what)
 
+/* Names of the arrays that BERT and RoBERTa share. */
+#define BERT_PLACES                                                            \
+    [ES_ROLE_WTE] = NAMED("embeddings.word_embeddings.weight"),                \
+    [ES_ROLE_WPE] = NAMED("embeddings.position_embeddings.weight"),            \
+    [ES_ROLE_LN_E_WEIGHT] = NAMED("embeddings.LayerNorm.weight"),              \
+    [ES_ROLE_LN_E_BIAS] = NAMED("embeddings.LayerNorm.bias"),                  \
+    [ES_ROLE_Q_WEIGHT] = ATTENTION_SELF("query.weight"),                       \
+    [ES_ROLE_Q_BIAS] = ATTENTION_SELF("query.bias"),                           \
+    [ES_ROLE_K_WEIGHT] = ATTENTION_SELF("key.weight"),                         \
+    [ES_ROLE_K_BIAS] = ATTENTION_SELF("key.bias"),                             \
+    [ES_ROLE_V_WEIGHT] = ATTENTION_SELF("value.weight"),                       \
+    [ES_ROLE_V_BIAS] = ATTENTION_SELF("value.bias"),                           \
+    [ES_ROLE_PROJ_WEIGHT] = NAMED("attention.output.dense.weight"),            \
+    [ES_ROLE_PROJ_BIAS] = NAMED("attention.output.dense.bias"),                \
+    [ES_ROLE_LN_1_WEIGHT] = NAMED("attention.output.LayerNorm.weight"),        \
+    [ES_ROLE_LN_1_BIAS] = NAMED("attention.output.LayerNorm.bias"),            \
+    [ES_ROLE_FC_WEIGHT] = NAMED("intermediate.dense.weight"),                  \
+    [ES_ROLE_FC_BIAS] = NAMED("intermediate.dense.bias"),                      \
+    [ES_ROLE_MLP_PROJ_WEIGHT] = NAMED("output.dense.weight"),                  \
+    [ES_ROLE_MLP_PROJ_BIAS] = NAMED("output.dense.bias"),                      \
+    [ES_ROLE_LN_2_WEIGHT] = NAMED("output.LayerNorm.weight"),                  \
+    [ES_ROLE_LN_2_BIAS] = NAMED("output.LayerNorm.bias")
+
 /* Formats of BERT (Devlin et al. 2019) and RoBERTa (Liu et al. 2019), which
  * differ only in the prefix of the names. */
 #define BERT(name_of_it, prefix_of_it)                                         \
     {                                                                          \
         .maker = name_of_it, .prefix = prefix_of_it,                           \
         .layer = "encoder.layer.", .family = ES_FAMILY_BERT,                   \
-        .activation = ES_ACT_GELU,                                             \
-        .places =                                                              \
-            {[ES_ROLE_WTE] = NAMED("embeddings.word_embeddings.weight"),       \
-             [ES_ROLE_WPE] = NAMED("embeddings.position_embeddings.weight"),   \
-             [ES_ROLE_LN_E_WEIGHT] = NAMED("embeddings.LayerNorm.weight"),     \
-             [ES_ROLE_LN_E_BIAS] = NAMED("embeddings.LayerNorm.bias"),         \
-             [ES_ROLE_Q_WEIGHT] = ATTENTION_SELF("query.weight"),              \
-             [ES_ROLE_Q_BIAS] = ATTENTION_SELF("query.bias"),                  \
-             [ES_ROLE_K_WEIGHT] = ATTENTION_SELF("key.weight"),                \
-             [ES_ROLE_K_BIAS] = ATTENTION_SELF("key.bias"),                    \
-             [ES_ROLE_V_WEIGHT] = ATTENTION_SELF("value.weight"),              \
-             [ES_ROLE_V_BIAS] = ATTENTION_SELF("value.bias"),                  \
-             [ES_ROLE_PROJ_WEIGHT] = NAMED("attention.output.dense.weight"),   \
-             [ES_ROLE_PROJ_BIAS] = NAMED("attention.output.dense.bias"),       \
-             [ES_ROLE_LN_1_WEIGHT] =                                           \
-                 NAMED("attention.output.LayerNorm.weight"),                   \
-             [ES_ROLE_LN_1_BIAS] = NAMED("attention.output.LayerNorm.bias"),   \
-             [ES_ROLE_FC_WEIGHT] = NAMED("intermediate.dense.weight"),         \
-             [ES_ROLE_FC_BIAS] = NAMED("intermediate.dense.bias"),             \
-             [ES_ROLE_MLP_PROJ_WEIGHT] = NAMED("output.dense.weight"),         \
-             [ES_ROLE_MLP_PROJ_BIAS] = NAMED("output.dense.bias"),             \
-             [ES_ROLE_LN_2_WEIGHT] = NAMED("output.LayerNorm.weight"),         \
-             [ES_ROLE_LN_2_BIAS] = NAMED("output.LayerNorm.bias")},            \
+        .activation = ES_ACT_GELU, .places = {BERT_PLACES},                    \
         .ignored = neox_ignored_bare, .ignored_bare = neox_ignored_bare        \
     }
 static const struct es_weights_format bert = BERT("BERT", "bert.");
 static const struct es_weights_format roberta = BERT("RoBERTa", "roberta.");
+
+#define LM_HEAD(what)                                                          \
+    {                                                                          \
+        .name = "lm_head." what, .bare = true                                  \
+    }
+
+/* Format of RoBERTa with the layers that predict masked tokens, whose output
+ * matrix is the embedding. */
+static const struct es_weights_format masked_roberta = {
+    .maker = "RoBERTa",
+    .prefix = "roberta.",
+    .layer = "encoder.layer.",
+    .family = ES_FAMILY_ROBERTA,
+    .activation = ES_ACT_GELU,
+    .places = {BERT_PLACES,
+               [ES_ROLE_TYPE] =
+                   NAMED("embeddings.token_type_embeddings.weight"),
+               [ES_ROLE_HEAD_WEIGHT] = LM_HEAD("dense.weight"),
+               [ES_ROLE_HEAD_BIAS] = LM_HEAD("dense.bias"),
+               [ES_ROLE_LN_F_WEIGHT] = LM_HEAD("layer_norm.weight"),
+               [ES_ROLE_LN_F_BIAS] = LM_HEAD("layer_norm.bias"),
+               [ES_ROLE_LOGIT_BIAS] = LM_HEAD("bias")},
+    .ignored = neox_ignored_bare,
+    .ignored_bare = neox_ignored_bare,
+};
 
 static const char *const vit_ignored[] = {NULL};
 
@@ -322,8 +348,14 @@ static bool is_format(es_weights *weights,
     return false;
 }
 
-static es_status find_format(es_weights *weights)
+/** Finds the format. If `predicts`, RoBERTa's format includes the layers that
+ *  predict masked tokens, unless the file has none of them. */
+static es_status find_format(es_weights *weights, bool predicts)
 {
+    const char *head = masked_roberta.places[ES_ROLE_HEAD_WEIGHT].name;
+    if (predicts && es_safetensors_find(weights->file, head) &&
+        is_format(weights, &masked_roberta))
+        return ES_OK;
     if (is_format(weights, &gpt2) || is_format(weights, &neox) ||
         is_format(weights, &llama) || is_format(weights, &bert) ||
         is_format(weights, &roberta) || is_format(weights, &vit))
@@ -448,7 +480,7 @@ static es_status find_bert_sizes(es_weights *weights)
     es_status status;
     config->mlp_mult = 1;
     config->final_norm = ES_FINAL_AUTO;
-    config->forward_only = true;
+    config->forward_only = config->family == ES_FAMILY_BERT;
     if ((status = read_extent(&config->ctx, weights, -1, ES_ROLE_WPE, 0)) < 0)
         return status;
     return read_extent(&config->d_ff, weights, 0, ES_ROLE_FC_WEIGHT, 0);
@@ -525,7 +557,7 @@ static es_status find_sizes(es_weights *weights)
         (config->family == ES_FAMILY_GPT2 &&
          (status = read_extent(&config->ctx, weights, -1, ES_ROLE_WPE, 0)) < 0))
         return status;
-    if (config->family == ES_FAMILY_BERT)
+    if (es_families[config->family].is_post_norm)
         return find_bert_sizes(weights);
     return config->family == ES_FAMILY_LLAMA ? find_llama_sizes(weights)
                                              : find_mlp_mult(weights);
@@ -562,6 +594,10 @@ static es_status check_tensor(const es_weights *weights, const es_param *param,
 {
     int64_t dims[ES_PARAM_MAX_DIMS];
     int n_dims = shape_in_file(dims, weights, param);
+    /* RoBERTa may have more token types; only the first is used. */
+    if (weights->format && param->role == ES_ROLE_TYPE && tensor->n_dims == 2 &&
+        tensor->dims[0] > 1)
+        dims[0] = tensor->dims[0];
     bool same = tensor->n_dims == n_dims;
     for (int i = 0; same && i < n_dims; i++)
         same = tensor->dims[i] == dims[i];
@@ -604,6 +640,21 @@ static bool is_outside_bert(const es_weights *weights, const char *name)
     return false;
 }
 
+/* Returns true for tensors of RoBERTa that belong to no array of family
+ * roberta: those that is_outside_bert names, except for the token types and the
+ * layers that predict masked tokens. es_weights_load checks the copies of the
+ * output matrix and its bias. */
+static bool is_outside_roberta(const es_weights *weights, const char *name)
+{
+    static const char *const copies[] = {"lm_head.decoder.weight",
+                                         "lm_head.decoder.bias", NULL};
+    const char *inside = skip_prefix(name, weights->prefix);
+    if (skip_prefix(name, "lm_head."))
+        return is_among(name, copies);
+    return is_outside_bert(weights, name) &&
+           !(inside && skip_prefix(inside, "embeddings.token_type_embeddings"));
+}
+
 /* Returns true for tensors of ViT that belong to no array. */
 static bool is_outside_vit(const es_weights *weights, const char *name)
 {
@@ -623,6 +674,8 @@ static bool is_ignored(const es_weights *weights, const char *name)
         return is_among(rest, weights->format->ignored);
     if (weights->format->family == ES_FAMILY_BERT)
         return is_outside_bert(weights, name);
+    if (weights->format->family == ES_FAMILY_ROBERTA)
+        return is_outside_roberta(weights, name);
     if (weights->format->family == ES_FAMILY_VIT)
         return is_outside_vit(weights, name);
     /* Llama's output matrix is a parameter of the model unless it is tied to
@@ -688,11 +741,11 @@ static es_status unwrap_names(es_weights *weights)
 
 /* --- open and close ----------------------------------------------------- */
 
-static es_status take_foreign(es_weights *weights, int n_head)
+static es_status take_foreign(es_weights *weights, int n_head, bool predicts)
 {
     es_status status;
     if ((status = unwrap_names(weights)) < 0 ||
-        (status = find_format(weights)) < 0)
+        (status = find_format(weights, predicts)) < 0)
         return status;
     weights->maker = weights->format->maker;
     if ((status = find_sizes(weights)) < 0)
@@ -704,6 +757,15 @@ static es_status take_foreign(es_weights *weights, int n_head)
                        "%s: the weights do not determine the number of heads, "
                        "and their folder has no config.json: give --n-head",
                        weights->path);
+    if (status == ES_OK && predicts &&
+        weights->config.family == ES_FAMILY_BERT &&
+        strcmp(weights->maker, roberta.maker) == 0)
+        return es_fail(ES_EUSAGE,
+                       "%s: tensor %s is missing: without the layers lm_head, "
+                       "RoBERTa cannot predict masked tokens (entropy-train "
+                       "probe without --mask-token records its heads)",
+                       weights->path,
+                       masked_roberta.places[ES_ROLE_HEAD_WEIGHT].name);
     if (status == ES_OK && weights->config.family == ES_FAMILY_LLAMA)
         status = find_llama_heads(weights);
     return status;
@@ -723,11 +785,11 @@ static es_status take_own(es_weights *weights)
     return ES_OK;
 }
 
-static es_status take_model(es_weights *weights, int n_head)
+static es_status take_model(es_weights *weights, int n_head, bool predicts)
 {
     es_status status = es_checkpoint_is_ours(weights->file)
                            ? take_own(weights)
-                           : take_foreign(weights, n_head);
+                           : take_foreign(weights, n_head, predicts);
     if (status < 0)
         return status;
     /* The shapes of rotary models do not limit the context; any value is
@@ -771,7 +833,8 @@ static es_status open_tensors(es_safetensors **out, const char *path)
                : es_safetensors_open(out, path);
 }
 
-es_status es_weights_open(es_weights **out, const char *path, int n_head)
+es_status es_weights_open(es_weights **out, const char *path, int n_head,
+                          bool predicts)
 {
     *out = NULL;
     es_status status = es_alloc(out, 1, sizeof **out, "weights");
@@ -779,7 +842,7 @@ es_status es_weights_open(es_weights **out, const char *path, int n_head)
         return status;
     if ((status = es_copy_text(&(*out)->path, path)) < 0 ||
         (status = open_tensors(&(*out)->file, path)) < 0 ||
-        (status = take_model(*out, n_head)) < 0) {
+        (status = take_model(*out, n_head, predicts)) < 0) {
         es_weights_close(*out);
         *out = NULL;
     }

@@ -18,7 +18,7 @@
 typedef struct es_weights {
     char *path;
     /* program or library that wrote the file: "entropy-train", "GPT-2",
-     * "GPT-NeoX", "Llama", "BERT" */
+     * "GPT-NeoX", "Llama", "BERT", "RoBERTa", "ViT" */
     const char *maker;
     /* The model: architecture, family, sizes, bias, final norm. ctx is the
      * number of position embeddings in the file; if the model has none, the
@@ -29,8 +29,8 @@ typedef struct es_weights {
     es_model_config config;
     int64_t step; /* number of steps for which a checkpoint's model was trained;
                      else 0 */
-    int n_skipped; /* number of positions in the file before the first one in
-                      use */
+    int n_skipped; /* number of positions in the file before the first one of
+                      the model's array */
     es_safetensors *file;
     char *names; /* names of the tensors without the prefixes of wrappers, for
                     files of other programs; else NULL */
@@ -53,15 +53,20 @@ typedef struct es_weights {
  * config.json the activation of the published models is assumed (GPT-2: GT,
  * GPT-NeoX: G); Llama and BERT need config.json.
  *
- *   n_head  heads per layer, 0: unknown
+ *   n_head    heads per layer, 0: unknown
+ *   predicts  whether the model must predict tokens. RoBERTa with its layers
+ *             lm_head then has family roberta, and an unknown mask token (-1);
+ *             otherwise it has family bert, which has no loss, and these layers
+ *             are ignored. Has no effect on other models.
  *
  * Returns ES_OK; ES_EUSAGE (the number of heads is unknown or differs from
- * n_head; a size that this program does not support); ES_EIO; ES_EFORMAT (an
- * unknown format; a tensor that is missing, unexpected or of another shape; a
- * model that is computed differently), naming file and tensor; ES_ENOMEM.
+ * n_head; a size that this program does not support; RoBERTa without lm_head
+ * must predict); ES_EIO; ES_EFORMAT (an unknown format; a tensor that is
+ * missing, unexpected or of another shape; a model that is computed
+ * differently), naming file and tensor; ES_ENOMEM.
  */
-es_status es_weights_open(es_weights **out, const char *path,
-                          int n_head) ES_MUST_USE;
+es_status es_weights_open(es_weights **out, const char *path, int n_head,
+                          bool predicts) ES_MUST_USE;
 void es_weights_close(es_weights *weights); /* `weights` may be NULL */
 
 /**
@@ -74,7 +79,8 @@ void es_weights_close(es_weights *weights); /* `weights` may be NULL */
  * the function but not the arrays and are allowed, too: attention of another
  * kind (softmax, PowerSoftmax of any form, scaled ReLU), and x sigmoid(1.702 x)
  * in place of GELU. The context may be shorter: the model then uses the first
- * of the absolute positions. Rotary models accept any context.
+ * of the absolute positions. Rotary models accept any context. Any mask token
+ * fits RoBERTa's weights, whose config.json does not name it.
  *
  * Returns ES_OK, or ES_EUSAGE naming the first difference.
  */

@@ -438,7 +438,7 @@ static es_status check_bert_kind(const json_t *from, const char *path)
 }
 
 /* Reads the padding token. The positions of RoBERTa begin after the padding
- * position. */
+ * position; the positions before them are arrays of family roberta, too. */
 static es_status take_bert(es_weights *weights, const json_t *from,
                            const char *path)
 {
@@ -446,10 +446,13 @@ static es_status take_bert(es_weights *weights, const json_t *from,
     const char *type = json_string_value(json_object_get(from, "model_type"));
     const bool is_roberta = type && strcmp(type, "roberta") == 0;
     es_model_config *config = &weights->config;
-    if (!type || (!is_roberta && strcmp(type, "bert") != 0))
-        return es_fail(ES_EFORMAT,
-                       "%s: model_type is %s: expected bert or roberta", path,
-                       type ? type : "not a string");
+    const bool predicts = config->family == ES_FAMILY_ROBERTA;
+    if (!type || (!is_roberta && (predicts || strcmp(type, "bert") != 0)))
+        return es_fail(ES_EFORMAT, "%s: model_type is %s: expected %sroberta",
+                       path, type ? type : "not a string",
+                       predicts ? "" : "bert or ");
+    weights->maker = is_roberta ? "RoBERTa" : "BERT";
+    config->ln_eps = 1e-12; /* the default of both */
     if (padding && !json_is_null(padding) &&
         (!json_is_integer(padding) || json_integer_value(padding) < 0 ||
          json_integer_value(padding) >= config->vocab))
@@ -462,8 +465,14 @@ static es_status take_bert(es_weights *weights, const json_t *from,
                        "%s: pad_token_id is missing or too large: the "
                        "positions of RoBERTa start after it",
                        path);
-    weights->n_skipped = is_roberta ? config->padding + 1 : 0;
-    config->ctx -= weights->n_skipped;
+    const int n_skipped = is_roberta ? config->padding + 1 : 0;
+    weights->n_skipped = predicts ? 0 : n_skipped;
+    config->ctx -= n_skipped;
+    if (predicts && json_is_false(json_object_get(from, "tie_word_embeddings")))
+        return es_fail(ES_EFORMAT,
+                       "%s: tie_word_embeddings is false: family roberta "
+                       "cannot have a separate output matrix",
+                       path);
     return check_bert_kind(from, path);
 }
 
@@ -518,10 +527,11 @@ static es_status take_all(es_weights *weights, int n_head, const json_t *from,
     if (status == ES_OK)
         status = check_sizes(weights, from, path);
     if (status == ES_OK)
-        status = is_llama                   ? take_llama(weights, from, path)
-                 : family == ES_FAMILY_BERT ? take_bert(weights, from, path)
-                 : family == ES_FAMILY_VIT  ? take_vit(weights, from, path)
-                                            : take_usual(weights, from, path);
+        status = is_llama ? take_llama(weights, from, path)
+                 : es_families[family].is_post_norm
+                     ? take_bert(weights, from, path)
+                 : family == ES_FAMILY_VIT ? take_vit(weights, from, path)
+                                           : take_usual(weights, from, path);
     if (status == ES_OK && is_encoder &&
         (status = take_activation(weights, from, path)) == ES_OK)
         status = take_epsilon(weights, from, path);

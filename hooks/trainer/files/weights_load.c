@@ -108,7 +108,8 @@ static es_status check_sizes(const es_weights *weights,
                  {"n-kv-head", config->n_kv_head, have->n_kv_head},
                  {"d-head", config->d_head, have->d_head},
                  {"padding", config->padding, have->padding},
-                 {"mask-token", config->mask, have->mask},
+                 {"mask-token", config->mask,
+                  weights->format ? config->mask : have->mask},
                  {"image-size", config->image.size, have->image.size},
                  {"patch-size", config->image.patch, have->image.patch},
                  {"channels", config->image.channels, have->image.channels},
@@ -227,8 +228,8 @@ static es_status read_corner(float *out, const es_safetensors *file,
     return ES_OK;
 }
 
-/* Reads the positions (T,d) of BERT or RoBERTa from `tensor`, and adds the
- * embedding of the first token type to each. */
+/* Reads the positions of BERT or RoBERTa, the first extent of `param`, from
+ * `tensor`, and adds the embedding of the first token type to each. */
 static es_status read_positions(float *out, const es_weights *weights,
                                 const es_tensor *tensor, const es_param *param)
 {
@@ -261,8 +262,13 @@ static es_status read_array(buffers *array, const es_weights *weights,
     size_t d = (size_t)weights->config.d_model;
     es_status status;
     if (weights->format && param->role == ES_ROLE_WPE &&
-        weights->config.family == ES_FAMILY_BERT)
+        es_families[weights->config.family].is_post_norm)
         return read_positions(array->ours, weights, tensor, param);
+    if (weights->format && param->role == ES_ROLE_TYPE) {
+        /* read_positions has added the token type to the positions. */
+        memset(array->ours, 0, param->n * sizeof *array->ours);
+        return ES_OK;
+    }
     if (layout == ES_LAYOUT_SAME) {
         char old[ES_PARAM_NAME_MAX];
         status = read_corner(array->ours, weights->file, tensor, param);
@@ -356,36 +362,61 @@ static es_status load_arrays(es_model *model, const es_weights *weights,
     return status;
 }
 
-/** Checks that an output matrix in the file equals the embedding if the two are
- *  tied. */
-static es_status check_tied(const es_weights *weights)
+/** Checks that the tensor `name`, if the file has it, equals the tensor of the
+ *  array `role`: the embedding, or the bias of the logits. `reason` ends the
+ *  message. */
+static es_status check_copy(const es_weights *weights, const char *name,
+                            es_role role, const char *reason)
 {
     enum { CHUNK = 4096 };
     float ours[CHUNK], other[CHUNK];
-    const es_tensor *head =
-        es_safetensors_find(weights->file, "lm_head.weight");
-    const es_tensor *wte = weights->tensors[0];
-    const bool is_tied =
-        weights->config.family == ES_FAMILY_GPT2 || weights->config.tied;
-    if (!weights->format || !is_tied || !head)
+    const es_safetensors *file = weights->file;
+    const es_param *param = es_params_find(&weights->params, -1, role);
+    const es_tensor *tensor = weights->tensors[param - weights->params.table];
+    const es_tensor *copy = es_safetensors_find(file, name);
+    if (!copy)
         return ES_OK;
-    bool same = head->n == wte->n;
-    for (size_t at = 0; same && at < wte->n; at += CHUNK) {
-        size_t n = wte->n - at < CHUNK ? wte->n - at : CHUNK;
-        const es_safetensors *file = weights->file;
+    bool same = copy->n == tensor->n;
+    for (size_t at = 0; same && at < tensor->n; at += CHUNK) {
+        size_t n = tensor->n - at < CHUNK ? tensor->n - at : CHUNK;
         es_status status;
-        if ((status = es_safetensors_read(file, wte, ours, at, n)) < 0 ||
-            (status = es_safetensors_read(file, head, other, at, n)) < 0)
+        if ((status = es_safetensors_read(file, tensor, ours, at, n)) < 0 ||
+            (status = es_safetensors_read(file, copy, other, at, n)) < 0)
             return status;
         same = memcmp(ours, other, n * sizeof *ours) == 0;
     }
     if (same)
         return ES_OK;
-    return es_fail(ES_EFORMAT, "%s: lm_head.weight is not the embedding %s: %s",
-                   weights->path, wte->name,
-                   weights->config.family == ES_FAMILY_GPT2
-                       ? "family gpt2 cannot have a separate output matrix"
-                       : "config.json says that they are tied");
+    return es_fail(ES_EFORMAT, "%s: %s is not the %s %s: %s", weights->path,
+                   name, role == ES_ROLE_WTE ? "embedding" : "bias",
+                   tensor->name, reason);
+}
+
+/** Checks that an output matrix and a bias in the file equal the model's arrays
+ *  if the output matrix is the embedding. */
+static es_status check_tied(const es_weights *weights)
+{
+    const es_family family = weights->config.family;
+    const struct {
+        bool is_tied;
+        const char *name;
+        es_role role;
+        const char *reason;
+    } copies[] = {
+        {family == ES_FAMILY_GPT2, "lm_head.weight", ES_ROLE_WTE,
+         "family gpt2 cannot have a separate output matrix"},
+        {weights->config.tied, "lm_head.weight", ES_ROLE_WTE,
+         "config.json says that they are tied"},
+        {family == ES_FAMILY_ROBERTA, "lm_head.decoder.weight", ES_ROLE_WTE,
+         "family roberta cannot have a separate output matrix"},
+        {family == ES_FAMILY_ROBERTA, "lm_head.decoder.bias",
+         ES_ROLE_LOGIT_BIAS, "family roberta cannot have a second bias"}};
+    es_status status = ES_OK;
+    for (size_t i = 0; i < COUNT(copies) && status == ES_OK; i++)
+        if (weights->format && copies[i].is_tied)
+            status = check_copy(weights, copies[i].name, copies[i].role,
+                                copies[i].reason);
+    return status;
 }
 
 es_status es_weights_load(es_model *model, const es_weights *weights,

@@ -159,7 +159,7 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {FLAG("no-record", no_record, PASS, "do not record a run file")},
     {TEXT("init", "FILE", init, PASS | KEPT,
           "start from these weights: a checkpoint, or safetensors of GPT-2, "
-          "GPT-NeoX, Llama or ViT; probe also accepts BERT")},
+          "GPT-NeoX, Llama, RoBERTa or ViT; probe also accepts BERT")},
     {FLAG("dry-run", dry_run, TRAIN,
           "run all checks of a training run and print the whole configuration, "
           "but do not train")},
@@ -203,9 +203,9 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
           "llama: apply RMSNorm to each head's queries and keys, like Qwen3")},
     {INT("padding", "ID", model.padding, -1, INT_MAX, MODEL,
          "roberta, bert: padding token, whose keys are masked; -1 for none")},
-    {INT("mask-token", "ID", model.mask, -1, INT_MAX, RUNS,
-         "roberta: token that replaces masked tokens; -1 adds one to the "
-         "vocabulary")},
+    {INT("mask-token", "ID", model.mask, -1, INT_MAX, MODEL,
+         "roberta: token that replaces masked tokens, 50264 in published "
+         "weights; -1 adds one to the vocabulary")},
     {INT("image-size", "S", model.image.size, 0, INT_MAX, RUNS,
          "vit: side of an image in pixels")},
     {INT("patch-size", "P", model.image.patch, 0, INT_MAX, RUNS,
