@@ -339,8 +339,7 @@ static void print_layer(FILE *out, const char *name,
             es_unsigned_nan(layer->series[ES_HEAD_SINK]), layer->nonfinite);
 }
 
-static void print_loss(FILE *out, const es_probe_spread *ce, bool has_images,
-                       double accuracy)
+static void print_loss(FILE *out, const es_probe_spread *ce, double accuracy)
 {
     char perplexity[ES_FLOAT_TEXT_MAX];
     fprintf(out, "loss (cross-entropy) %.6f", es_unsigned_nan(ce->mean));
@@ -348,9 +347,7 @@ static void print_loss(FILE *out, const es_probe_spread *ce, bool has_images,
         fprintf(out, " +- %.6f", ce->deviation);
     fprintf(out, ", perplexity %s",
             es_number_print(perplexity, exp(ce->mean), 6));
-    if (has_images)
-        fprintf(out, ", accuracy %.4f", accuracy);
-    fprintf(out, "\n\n");
+    fprintf(out, ", accuracy %.4f\n\n", es_unsigned_nan(accuracy));
 }
 
 void es_probe_print(FILE *out, const es_probe_result *result)
@@ -369,8 +366,7 @@ void es_probe_print(FILE *out, const es_probe_result *result)
     fprintf(out, "\nheld-out data: %" PRId64 " micro-batches of %d x %d\n\n",
             result->n_batches, config->batch, config->ctx);
     if (es_model_config_has_loss(config))
-        print_loss(out, &result->ce, es_families[config->family].has_images,
-                   result->accuracy);
+        print_loss(out, &result->ce, result->accuracy);
     fprintf(out, "%-6s%9s%9s%9s%9s%11s%8s%11s\n", "layer", "entropy", "+-",
             "lowest", "highest", es_head_statistics[ES_HEAD_MAX_LOGIT].title,
             es_head_statistics[ES_HEAD_SINK].title, "non-finite");

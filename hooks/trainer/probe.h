@@ -40,7 +40,7 @@ typedef struct es_probe_result {
                           if the probe was stopped */
     es_start start;
     es_probe_spread ce; /* cross-entropy in nats */
-    double accuracy;    /* share of images classified correctly */
+    double accuracy;    /* share of images or tokens predicted correctly */
     int n_layers;
     es_probe_layer *layers; /* (n_layers + 1) one row per layer, then a row for
                                the whole model */

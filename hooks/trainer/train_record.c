@@ -111,7 +111,8 @@ static bool has_series(const es_train_record *record, es_phase phase, int i)
     if (i == SERIES_RANGE)
         return es_model_config_is_ranged(config);
     if (i == SERIES_ACCURACY)
-        return phase == ES_PHASE_EVAL && es_families[config->family].has_images;
+        return phase == ES_PHASE_EVAL &&
+               (record->probes || es_families[config->family].has_images);
     if (i == SERIES_LOSS_SCALE && !record->scales)
         return false;
     return phase == ES_PHASE_TRAIN || i <= SERIES_CE;

@@ -385,24 +385,27 @@ es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends)
     return ES_OK;
 }
 
-/* Counts the images of the last pass whose class has the largest logit. An
- * image with a NaN among its logits is not counted. Returns ES_OK or
- * ES_ENOMEM. */
-static es_status count_right(const es_trainer *trainer, double *n_right)
+/* Adds to *n_targets the targets of the last pass, and to *n_right those that
+ * have the largest logit of their row; a row with a NaN among its logits is
+ * wrong. Returns ES_OK or ES_ENOMEM. */
+static es_status count_right(const es_trainer *trainer, double *n_right,
+                             double *n_targets)
 {
     const es_model_config *config = &trainer->settings.model;
     const size_t n_out = (size_t)es_model_config_n_outputs(config);
-    const size_t n_ctx = (size_t)config->ctx;
-    const float *logits = es_model_logits(trainer->model);
-    if (!logits)
+    const size_t n_rows = (size_t)config->batch * (size_t)config->ctx;
+    const float *row = es_model_logits(trainer->model);
+    if (!row)
         return es_fail(ES_ENOMEM, "out of memory for the logits");
-    for (int b = 0; b < config->batch; b++) {
-        const float *row = logits + (size_t)b * n_ctx * n_out;
-        const size_t class = (size_t)trainer->targets[(size_t)b * n_ctx];
+    for (size_t i = 0; i < n_rows; i++, row += n_out) {
+        if (trainer->targets[i] == ES_NO_TARGET)
+            continue;
+        const size_t target = (size_t)trainer->targets[i];
         size_t n_less = 0;
         for (size_t k = 0; k < n_out; k++)
-            n_less += k < class ? row[k] < row[class] : row[k] <= row[class];
+            n_less += k < target ? row[k] < row[target] : row[k] <= row[target];
         *n_right += n_less == n_out;
+        *n_targets += 1;
     }
     return ES_OK;
 }
@@ -412,20 +415,23 @@ static es_status count_right(const es_trainer *trainer, double *n_right)
 static es_status pass_all(es_trainer *trainer, es_outcome *out, int64_t first,
                           int64_t n, bool measure)
 {
-    const es_model_config *config = &trainer->settings.model;
-    const bool has_images = es_families[config->family].has_images;
-    double n_right = 0;
+    const es_settings *settings = &trainer->settings;
+    /* The logits of tokens are many, so that only a probe reads them. */
+    const bool counts = es_model_config_has_loss(&settings->model) &&
+                        (es_families[settings->model.family].has_images ||
+                         settings->verb == ES_VERB_PROBE);
+    double n_right = 0, n_targets = 0;
     es_status status;
     es_model_begin(trainer->model, measure, NULL, 0);
     for (int64_t i = first; i < first + n; i++)
         if ((status = pass_held_out(trainer, i)) != ES_OK ||
-            (has_images &&
-             (status = count_right(trainer, &n_right)) != ES_OK) ||
+            (counts &&
+             (status = count_right(trainer, &n_right, &n_targets)) != ES_OK) ||
             (measure && trainer->takes_maps &&
              (status = es_maps_add(trainer->maps, trainer->model)) != ES_OK))
             return status;
     status = es_model_end(trainer->model, out);
-    out->losses.accuracy = n_right / ((double)n * config->batch);
+    out->losses.accuracy = counts ? n_right / n_targets : 0;
     return status;
 }
 

@@ -82,12 +82,12 @@ def probe(tmp_path, weights, *options):
 
 
 def theirs(model, tokens):
-    """Returns what transformers computes in float64: the masked loss of each
-    micro-batch, and for each head the means over its rows of entropy, largest weight
+    """Returns what transformers computes in float64: the masked loss and the accuracy of
+    each micro-batch, and for each head the means over its rows of entropy, largest weight
     and first weight."""
     model = model.double().eval()
     model.set_attn_implementation("eager")
-    losses, rows = [], []
+    losses, right, rows = [], [], []
     padding = model.config.pad_token_id
     for index in range(SEQUENCES // 2):
         inputs, targets = masks.hide(tokens[2 * index:2 * index + 2], index, padding,
@@ -97,20 +97,23 @@ def theirs(model, tokens):
             out = model(inputs, attention_mask=there.long(), output_attentions=True,
                         labels=targets)
         losses.append(float(out.loss))
+        masked = targets >= 0
+        right.append(float((out.logits.argmax(-1) == targets)[masked].double().mean()))
         a = torch.stack(out.attentions)  # (L,B,H,T,S)
         b = a / a.sum(-1, keepdim=True)
         kinds = torch.stack([-(b * torch.log(b.clamp(min=1e-300))).sum(-1),
                              a.amax(-1), a[..., 0]])
         rows.append(kinds.transpose(3, 4)[:, :, there])
     entropy, top, sink = torch.cat(rows, 2).mean(2).numpy()
-    return losses, dict(entropy=entropy, top=top, sink=sink)
+    return losses, right, dict(entropy=entropy, top=top, sink=sink)
 
 
 def same(seen, wanted):
-    losses, heads = wanted
+    losses, right, heads = wanted
     loss, spread = np.mean(losses), np.std(losses, ddof=1)
     assert abs(seen.values("ce", "eval")[-1] - loss) <= 1e-5 * loss
     assert abs(seen.values("ce_std", "eval")[-1] - spread) <= 1e-5 * loss
+    assert abs(seen.values("accuracy", "eval")[-1] - np.mean(right)) <= 1e-6
     for name, values in heads.items():
         ours = seen.values(name, "eval")[-1]
         assert ours.shape == values.shape

@@ -103,8 +103,9 @@ typedef struct es_losses {
     double loss, ce, ereg; /* loss = ce + lambda * ereg + range; NaN if a pass
                               had no targets */
     double range;          /* weighted sum of the range losses (ranges.h) */
-    double accuracy; /* in an evaluation, the fraction of images whose class has
-                        the largest logit; otherwise 0 */
+    double accuracy; /* the fraction of targets (the classes of images; in a
+                        probe, also tokens) that have the largest logit; NaN
+                        without targets, 0 if it is not counted */
 } es_losses;
 
 /* --- asynchronous passes -------------------------------------------------
