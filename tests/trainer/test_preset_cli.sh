@@ -7,7 +7,7 @@ plan_dir
 
 # --- the list
 "$train" --preset list >"$dir/list"
-check 'list prints every preset and a heading' [ "$(wc -l <"$dir/list")" = 175 ]
+check 'list prints every preset and a heading' [ "$(wc -l <"$dir/list")" = 211 ]
 file_has 'the list has architectures and the results in the papers' "$dir/list" \
     '^preset +architecture +published' \
     '^gpt2-l12-t128-sm-ln-g +SM\+LN\+G +perplexity 2\.688$' \
@@ -44,13 +44,17 @@ exits 'a name unlike any preset: the list is suggested' 2 "'papers': no such pre
 echo 'preset = papers' >"$dir/wrong.conf"
 exits 'an unknown preset in a configuration: its line is named' 2 "wrong.conf:1: preset 'papers': no such preset" \
     "$train" --config "$dir/wrong.conf"
-exits 'half precision is refused on the CPU' 2 'back-end cpu has no precision fp16' \
-    "$train" --dry-run --preset gpt2-l12-t128-sm-ln-g --backend cpu
+for backend in cpu auto; do
+    exits "half precision is refused on the CPU, by $backend" 2 'cpu has no precision fp16: use fp32 or bf16$' \
+        env ENTROPY_TRAIN_CUDA=/nonexistent.so \
+        "$train" --dry-run --preset gpt2-l12-t128-sm-ln-g --backend $backend
+done
 
 # --- training
 write_source "$dir/src"
 "$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
-for name in gpt2-l12-t128-sm-ln-g pythia-l6-t128-sm-ln-r gpt2-l18-t128-sm-scfuffni4 sas-l12-t128-sm-scfuffni1; do
+for name in gpt2-l12-t128-sm-ln-g pythia-l6-t128-sm-ln-r gpt2-l18-t128-sm-scfuffni4 sas-l12-t128-sm-scfuffni1 \
+    pythia-l24-t512-psm-4-1e-4-ln-g roberta-l12-t512-psm-6-1e-4-ln-g; do
     output "$name-tiny trains" 'finished after 1 steps' "$train" --preset "$name-tiny" \
         --data "$dir/x.tok" --no-record --steps 1 --eval-batches 1 --threads 1
 done

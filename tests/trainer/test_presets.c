@@ -55,7 +55,7 @@ TEST(every_preset_passes_a_dry_run_and_reads_back)
         AUTO_FREE char *text = describe(&s), *twice = describe(&again);
         assert_string_equal(text, twice);
     }
-    assert_int_equal(n, 174);
+    assert_int_equal(n, 210);
 }
 
 /* If a preset's size matched no line of options, the preset would silently have
@@ -72,11 +72,17 @@ TEST(the_model_matches_the_name_of_the_preset)
             3);
         assert_string_equal(es_family_names[s.model.family], family);
         assert_int_equal(s.model.n_layer, n_layer);
-        assert_int_equal(s.model.ctx, preset.is_tiny ? ctx / 4 : ctx);
+        /* an image has 1 class token beside its patches */
+        const int n_class = strcmp(family, "vit") == 0;
+        assert_int_equal(s.model.ctx,
+                         preset.is_tiny ? (ctx - n_class) / 4 + n_class : ctx);
         assert_true(preset.is_tiny ? s.model.d_model <= 64
-                                   : s.model.d_model >= 512);
-        assert_true(s.train.steps == 1600 || !preset.is_tiny);
-        const bool is_half = !preset.is_tiny && strcmp(family, "sas") != 0;
+                                   : s.model.d_model >= 384);
+        assert_true(s.train.steps == 1600 || !preset.is_tiny ||
+                    strstr(preset.options, "steps="));
+        const bool is_half =
+            !preset.is_tiny && (s.model.family == ES_FAMILY_GPT2 ||
+                                s.model.family == ES_FAMILY_PYTHIA);
         assert_int_equal(s.precision, is_half ? ES_FP16 : ES_FP32);
         assert_string_equal(s.backend, is_half ? "cuda" : "cpu");
         assert_true(preset.figure[0]);
@@ -104,6 +110,18 @@ TEST(the_options_of_a_line_are_the_last_ones)
     es_assert_ok(PARSE(&s, "--preset", "gpt2-l12-t512-sm-ln-g"));
     assert_int_equal(s.train.schedule, ES_SCHEDULE_COSINE);
     assert_int_equal(s.model.vocab, 16384);
+    es_assert_ok(PARSE(&s, "--preset", "pythia-l24-t512-psm-4-1e-4-ln-g"));
+    assert_int_equal(s.model.d_model, 2048);
+    assert_true(s.model.arch.power_epsilon == 1e-4 && s.train.lr == 4e-5);
+    assert_true(s.model.range_weight[ES_RANGE_ATTN] == 1e-4 &&
+                s.model.range_weight[ES_RANGE_ACT] == 1e-3);
+    assert_int_equal(s.model.vocab, 0);
+    assert_int_equal(s.train.schedule, ES_SCHEDULE_LINEAR);
+    es_assert_ok(PARSE(&s, "--preset",
+                       "roberta-l12-t512-psm-6-1e-4-ln-g-range-attn0.01-"
+                       "steps1250"));
+    assert_true(s.model.range_weight[ES_RANGE_ATTN] == 0.01);
+    assert_int_equal(s.train.steps, 1250);
     es_assert_ok(PARSE(&s, "--preset", "gpt2-l12-t128-sm-final-normon"));
     assert_int_equal(s.model.final_norm, ES_FINAL_ON);
 }
