@@ -11,8 +11,14 @@
 #define DEFAULT_SLOPE 0.01
 #define DEFAULT_POWER_EPSILON 1e-3
 
-/* Kinds of parts that may appear at most once each (bits of a mask). */
-enum { KIND_LN = 1, KIND_ACT = 2, KIND_FFN = 4, KIND_WN = 8, KIND_SN = 16 };
+/* Kinds of parts as bits of a mask. */
+enum {
+    KIND_LN = 1 << ES_PART_NORM,
+    KIND_ACT = 1 << ES_PART_ACTIVATION,
+    KIND_FFN = 1 << ES_PART_FFN,
+    KIND_WN = 1 << ES_PART_WEIGHT_NORM,
+    KIND_SN = 1 << ES_PART_SPECTRAL_NORM
+};
 /* Values of a part of kind KIND_LN: no normalisation, LN or RN. */
 enum { NORM_NONE, NORM_LAYER, NORM_RMS };
 
@@ -229,35 +235,6 @@ static es_status read_removed(es_arch *arch, const arch_part *part)
     return ES_OK;
 }
 
-/* Stores the activation that was just read as the activation of a range of
-   layers. Keeps the ranges in order. */
-static es_status add_span(es_arch *arch, const arch_part *part)
-{
-    es_act_span new = {arch->activation, arch->slope, part->first, part->last};
-    int at = arch->n_spans;
-    if (arch->slope_kind != ES_SLOPE_FIXED)
-        return refuse_part(
-            part,
-            "a learnable slope applies to all layers: leave out the range");
-    if (arch->activation == ES_ACT_SWIGLU)
-        return refuse_part(part, "SwiGLU has a third matrix and applies to "
-                                 "all layers: leave out the range");
-    if (at == ES_ARCH_SPANS_MAX)
-        return refuse_part(part, "more than 8 ranges of layers");
-    for (int i = 0; i < arch->n_spans; i++)
-        if (new.first <= arch->spans[i].last &&
-            arch->spans[i].first <= new.last)
-            return refuse_part(
-                part, "a layer in its range already has an activation");
-    for (; at > 0 && arch->spans[at - 1].first > new.first; at--)
-        arch->spans[at] = arch->spans[at - 1];
-    arch->spans[at] = new;
-    arch->n_spans++;
-    arch->activation = arch->spans[0].activation;
-    arch->slope = 0;
-    return ES_OK;
-}
-
 static const struct {
     const char *name;
     unsigned set;
@@ -285,9 +262,6 @@ static es_status read_norm(es_arch *arch, const arch_part *part)
         arch->weight_norm = set;
     else
         arch->spectral_norm = set;
-    if (arch->weight_norm & arch->spectral_norm)
-        return refuse_part(part,
-                           "WNorm and SNorm may not name the same matrix");
     return ES_OK;
 }
 
@@ -353,28 +327,237 @@ static es_status unknown_part(const arch_part *part, bool first)
                 "SNorm(...)");
 }
 
-static es_status check_kind(const arch_part *part, const struct rule *rule,
-                            unsigned seen, const es_arch *arch)
+/* --- parts with ranges ---------------------------------------------------- */
+
+/* Copies the members that belong to a kind of part. */
+static void set_kind(es_layer_parts *to, es_part_kind kind,
+                     const es_layer_parts *from)
 {
-    const bool is_more = part->has_range && arch->n_spans > 0;
-    if (part->has_range && rule->kind != KIND_ACT)
-        return refuse_part(
-            part, "only an activation takes a range of layers, as in G[0-5]");
-    if (seen & rule->kind && !is_more)
+    switch (kind) {
+    case ES_PART_NORM:
+        to->norm = from->norm;
+        break;
+    case ES_PART_ACTIVATION:
+        to->activation = from->activation;
+        to->slope_kind = from->slope_kind;
+        to->slope = from->slope;
+        break;
+    case ES_PART_FFN:
+        to->ffn = from->ffn;
+        break;
+    case ES_PART_WEIGHT_NORM:
+        to->weight_norm = from->weight_norm;
+        break;
+    case ES_PART_SPECTRAL_NORM:
+        to->spectral_norm = from->spectral_norm;
+        break;
+    }
+}
+
+/* Returns the parts of a layer of an architecture without ranges. */
+static es_layer_parts whole_parts(const es_arch *arch)
+{
+    return (es_layer_parts){.norm = arch->layer_norm || arch->rms_norm,
+                            .activation = arch->activation,
+                            .slope_kind = arch->slope_kind,
+                            .slope = arch->slope,
+                            .ffn = arch->ffn,
+                            .weight_norm = arch->weight_norm,
+                            .spectral_norm = arch->spectral_norm};
+}
+
+static bool covers(const es_arch_span *span, int64_t layer)
+{
+    return span->first <= layer && layer <= span->last;
+}
+
+es_layer_parts es_arch_parts(const es_arch *arch, int64_t layer)
+{
+    static const es_layer_parts none = {.norm = false};
+    es_layer_parts parts = whole_parts(arch);
+    for (int i = 0; i < arch->n_spans; i++)
+        set_kind(&parts, arch->spans[i].kind, &none);
+    for (int i = 0; i < arch->n_spans; i++)
+        if (covers(&arch->spans[i], layer))
+            set_kind(&parts, arch->spans[i].kind, &arch->spans[i].parts);
+    if (parts.ffn != ES_FFN_TWO)
+        set_kind(&parts, ES_PART_ACTIVATION, &none);
+    return parts;
+}
+
+int64_t es_arch_next_change(const es_arch *arch, int64_t layer, int64_t n_layer)
+{
+    int64_t next = n_layer;
+    const int64_t kept[] = {arch->n_removed_first, n_layer - arch->n_removed};
+    for (int i = 0; i < 2; i++)
+        if (kept[i] > layer && kept[i] < next)
+            next = kept[i];
+    for (int i = 0; i < arch->n_spans; i++) {
+        const es_arch_span *span = &arch->spans[i];
+        const int64_t at = layer < span->first ? (int64_t)span->first
+                                               : (int64_t)span->last + 1;
+        if (at > layer && at < next)
+            next = at;
+    }
+    return next;
+}
+
+/* Refuses a range that overlaps a range of the same kind, or of an activation
+   and a Sc... FFN. */
+static es_status check_overlap(const es_arch *arch, const arch_part *part,
+                               const es_arch_span *new)
+{
+    const unsigned both = KIND_ACT | KIND_FFN;
+    for (int i = 0; i < arch->n_spans; i++) {
+        const es_arch_span *old = &arch->spans[i];
+        const unsigned kinds = 1U << old->kind | 1U << new->kind;
+        if (new->first > old->last || old->first > new->last)
+            continue;
+        if (old->kind == new->kind)
+            return refuse_part(
+                part, "a layer in its range already has a part of this kind");
+        if (kinds == both)
+            return refuse_part(part,
+                               "a layer in its range has an activation and a "
+                               "Sc... FFN, which is linear");
+    }
+    return ES_OK;
+}
+
+/* Sets the members of the whole architecture for a part with a range, which
+   `own` contains. */
+static es_status add_to_whole(es_arch *arch, const arch_part *part,
+                              const es_arch *own, bool is_first)
+{
+    const bool learns = own->slope_kind != ES_SLOPE_FIXED;
+    const bool shares = own->slope_kind == ES_SLOPE_GLOBAL;
+    const bool is_other =
+        arch->slope_kind != own->slope_kind ||
+        (shares && (arch->slope < own->slope || arch->slope > own->slope));
+    arch->layer_norm |= own->layer_norm;
+    arch->rms_norm |= own->rms_norm;
+    arch->weight_norm |= own->weight_norm;
+    arch->spectral_norm |= own->spectral_norm;
+    if (arch->layer_norm && arch->rms_norm)
+        return refuse_part(part, "LN and RN may not be combined");
+    if (learns && arch->slope_kind != ES_SLOPE_FIXED && is_other)
+        return refuse_part(part, "another range has a learnable slope of "
+                                 "another kind or with another initial value");
+    if (learns)
+        arch->slope_kind = own->slope_kind;
+    if (shares)
+        arch->slope = own->slope;
+    if (is_first && own->activation != ES_ACT_LINEAR)
+        arch->activation = own->activation;
+    if (is_first && own->ffn != ES_FFN_TWO)
+        arch->ffn = own->ffn;
+    return ES_OK;
+}
+
+/* Adds the part that `own` contains as the part of a range of layers. Keeps the
+   ranges in order. */
+static es_status add_span(es_arch *arch, const arch_part *part,
+                          es_part_kind kind, const es_arch *own)
+{
+    const es_layer_parts parts = whole_parts(own);
+    es_arch_span new = {.kind = kind, .first = part->first, .last = part->last};
+    int at = arch->n_spans;
+    set_kind(&new.parts, kind, &parts);
+    if (at == ES_ARCH_SPANS_MAX)
+        return refuse_part(part, "more than 16 ranges of layers");
+    es_status status = check_overlap(arch, part, &new);
+    if (status < 0)
+        return status;
+    for (; at > 0 && (arch->spans[at - 1].kind > kind ||
+                      (arch->spans[at - 1].kind == kind &&
+                       arch->spans[at - 1].first > new.first));
+         at--)
+        arch->spans[at] = arch->spans[at - 1];
+    arch->spans[at] = new;
+    arch->n_spans++;
+    return add_to_whole(arch, part, own,
+                        at == 0 || arch->spans[at - 1].kind != kind);
+}
+
+/* Refuses a part whose kind the text already has, and an activation in a Sc...
+   FFN. `whole` and `ranged` are the kinds of the parts before it that hold for
+   all layers and for ranges of layers. */
+static es_status check_kind(const arch_part *part, const struct rule *rule,
+                            unsigned whole, unsigned ranged)
+{
+    const unsigned seen = whole | (part->has_range ? 0 : ranged);
+    if (part->has_range && !rule->kind)
+        return refuse_part(part, "the attention holds for all layers: give the "
+                                 "range to another part, as in G[0-5]");
+    if (part->has_range && rule->read == read_removed)
+        return refuse_part(part, "the number of removed FFNs already names "
+                                 "layers: leave out the range");
+    if (part->has_range && rule->value == ES_ACT_SWIGLU &&
+        rule->kind == KIND_ACT)
+        return refuse_part(part, "SwiGLU has a third matrix and applies to "
+                                 "all layers: leave out the range");
+    if (seen & rule->kind)
         return es_fail(ES_EUSAGE,
                        "architecture part '%.80s': a second %s; each kind of "
-                       "part may appear only once",
+                       "part may appear only once, or with a range each time",
                        part->text, rule->kind_name);
-    if ((seen | rule->kind) == (seen | KIND_ACT | KIND_FFN) &&
-        (rule->kind & (KIND_ACT | KIND_FFN)))
+    if ((rule->kind == KIND_ACT && whole & KIND_FFN) ||
+        (rule->kind == KIND_FFN && !part->has_range &&
+         (whole | ranged) & KIND_ACT))
         return refuse_part(
             part, "a Sc... FFN is linear: it excludes G, GT, R, LR(...) "
                   "and SwiGLU");
     return ES_OK;
 }
 
-static es_status read_part(es_arch *arch, const arch_part *part, bool first,
-                           unsigned *seen)
+/* Refuses an architecture in which the part that was just read names a matrix
+   that another part normalises too. */
+static es_status check_matrices(const es_arch *arch, const arch_part *part)
+{
+    for (int i = -1; i < arch->n_spans; i++) {
+        const es_layer_parts at =
+            es_arch_parts(arch, i < 0 ? 0 : arch->spans[i].first);
+        if (at.weight_norm & at.spectral_norm)
+            return refuse_part(part,
+                               "WNorm and SNorm may not name the same matrix");
+    }
+    return ES_OK;
+}
+
+/* Reads one part into an architecture. */
+static es_status read_rule(es_arch *arch, const arch_part *part,
+                           const struct rule *rule)
+{
+    if (rule->read)
+        return rule->read(arch, part);
+    if (rule->kind == KIND_LN) {
+        arch->layer_norm = rule->value == NORM_LAYER;
+        arch->rms_norm = rule->value == NORM_RMS;
+    } else if (rule->kind == KIND_ACT)
+        arch->activation = (es_activation)rule->value;
+    else
+        arch->ffn = (es_ffn_kind)rule->value;
+    return ES_OK;
+}
+
+/* The kinds of the parts that were read, and the architecture so far. */
+typedef struct reading {
+    es_arch *arch;
+    unsigned whole, ranged;
+} reading;
+
+static es_status read_ranged(const reading *to, const arch_part *part,
+                             const struct rule *rule)
+{
+    es_arch own = {.ffn = ES_FFN_TWO};
+    es_part_kind kind = ES_PART_NORM;
+    while (1U << kind != rule->kind)
+        kind++;
+    es_status status = read_rule(&own, part, rule);
+    return status < 0 ? status : add_span(to->arch, part, kind, &own);
+}
+
+static es_status read_part(reading *to, const arch_part *part, bool first)
 {
     const struct rule *rule = find_rule(part->name);
     if (!rule || (first && rule->kind))
@@ -385,20 +568,13 @@ static es_status read_part(es_arch *arch, const arch_part *part, bool first,
         return refuse_part(part, "takes no argument");
     if (rule->argument == ARGUMENT && !part->has_argument)
         return refuse_part(part, "needs an argument in parentheses");
-    es_status status = check_kind(part, rule, *seen, arch);
-    *seen |= rule->kind;
+    es_status status = check_kind(part, rule, to->whole, to->ranged);
     if (status < 0)
         return status;
-    if (rule->read)
-        status = rule->read(arch, part);
-    else if (rule->kind == KIND_LN) {
-        arch->layer_norm = rule->value == NORM_LAYER;
-        arch->rms_norm = rule->value == NORM_RMS;
-    } else if (rule->kind == KIND_ACT)
-        arch->activation = (es_activation)rule->value;
-    else
-        arch->ffn = (es_ffn_kind)rule->value;
-    return status < 0 || !part->has_range ? status : add_span(arch, part);
+    *(part->has_range ? &to->ranged : &to->whole) |= rule->kind;
+    status = part->has_range ? read_ranged(to, part, rule)
+                             : read_rule(to->arch, part, rule);
+    return status < 0 ? status : check_matrices(to->arch, part);
 }
 
 /* --- the whole text ------------------------------------------------------- */
@@ -448,7 +624,7 @@ static es_status split_part(arch_part *out, const char *text, size_t n)
 
 static es_status read_body(es_arch *arch, const char *text)
 {
-    unsigned seen = 0;
+    reading to = {.arch = arch};
     for (bool first = true;; first = false) {
         arch_part next;
         /* Find the length of the part: it ends at a '+' outside parentheses (a
@@ -464,7 +640,7 @@ static es_status read_body(es_arch *arch, const char *text)
 
         es_status status = split_part(&next, text, n);
         if (status == ES_OK)
-            status = read_part(arch, &next, first, &seen);
+            status = read_part(&to, &next, first);
         if (status != ES_OK || !text[n])
             return status;
         text += n + 1;
@@ -595,23 +771,6 @@ static void print_named(es_text *text, unsigned kind, int value)
             es_text_append(text, "+%s", rules[i].name);
 }
 
-static void print_activation(es_text *text, const es_arch *arch)
-{
-    print_named(text, KIND_ACT, (int)arch->activation);
-    if (arch->activation == ES_ACT_LEAKY)
-        print_leaky(text, arch);
-}
-
-static void print_span(es_text *text, const es_act_span *span)
-{
-    print_activation(
-        text, &(es_arch){.activation = span->activation, .slope = span->slope});
-    if (span->first == span->last)
-        es_text_append(text, "[%d]", span->first);
-    else
-        es_text_append(text, "[%d-%d]", span->first, span->last);
-}
-
 static void print_norm(es_text *text, const char *name, unsigned set)
 {
     for (size_t i = 0; i < N_NORM_SETS; i++)
@@ -619,48 +778,85 @@ static void print_norm(es_text *text, const char *name, unsigned set)
             es_text_append(text, "+%s(%s)", name, norm_sets[i].name);
 }
 
+/* Prints the part of a kind that holds for all layers of an architecture. */
+static void print_whole(es_text *text, es_part_kind kind, const es_arch *arch)
+{
+    switch (kind) {
+    case ES_PART_NORM:
+        print_named(text, KIND_LN,
+                    arch->layer_norm ? NORM_LAYER
+                    : arch->rms_norm ? NORM_RMS
+                                     : NORM_NONE);
+        break;
+    case ES_PART_ACTIVATION:
+        print_named(text, KIND_ACT, (int)arch->activation);
+        if (arch->activation == ES_ACT_LEAKY)
+            print_leaky(text, arch);
+        break;
+    case ES_PART_FFN:
+        if (arch->ffn == ES_FFN_FUSED && arch->n_removed > 0)
+            es_text_append(text, "+ScFuFFNi%d", arch->n_removed);
+        else if (arch->ffn == ES_FFN_FUSED && arch->n_removed_first > 0)
+            es_text_append(text, "+ScFuFFNe%d", arch->n_removed_first);
+        else
+            print_named(text, KIND_FFN, (int)arch->ffn);
+        break;
+    case ES_PART_WEIGHT_NORM:
+        print_norm(text, "WNorm", arch->weight_norm);
+        break;
+    case ES_PART_SPECTRAL_NORM:
+        print_norm(text, "SNorm", arch->spectral_norm);
+        break;
+    }
+}
+
+static void print_span(es_text *text, const es_arch *arch,
+                       const es_arch_span *span)
+{
+    const es_layer_parts *of = &span->parts;
+    const es_arch own = {.layer_norm = arch->layer_norm,
+                         .rms_norm = arch->rms_norm,
+                         .activation = of->activation,
+                         .slope_kind = of->slope_kind,
+                         .slope = of->slope,
+                         .ffn = of->ffn,
+                         .weight_norm = of->weight_norm,
+                         .spectral_norm = of->spectral_norm};
+    print_whole(text, span->kind, &own);
+    if (span->first == span->last)
+        es_text_append(text, "[%d]", span->first);
+    else
+        es_text_append(text, "[%d-%d]", span->first, span->last);
+}
+
+/* Prints the parts of a kind: one for all layers, or one for each range. */
+static void print_kind(es_text *text, es_part_kind kind, const es_arch *arch)
+{
+    bool has_ranges = false;
+    for (int i = 0; i < arch->n_spans; i++)
+        if (arch->spans[i].kind == kind) {
+            print_span(text, arch, &arch->spans[i]);
+            has_ranges = true;
+        }
+    if (!has_ranges)
+        print_whole(text, kind, arch);
+}
+
 size_t es_arch_print(char *buffer, size_t size, const es_arch *arch)
 {
     es_text to = es_text_begin(buffer, size);
     es_text_append(&to, "%s", arch->entropy_reg ? "EReg(" : "");
     print_attention(&to, arch);
-    print_named(&to, KIND_LN,
-                arch->layer_norm ? NORM_LAYER
-                : arch->rms_norm ? NORM_RMS
-                                 : NORM_NONE);
-    if (arch->n_spans == 0)
-        print_activation(&to, arch);
-    for (int i = 0; i < arch->n_spans; i++)
-        print_span(&to, &arch->spans[i]);
-    if (arch->ffn == ES_FFN_FUSED && arch->n_removed > 0)
-        es_text_append(&to, "+ScFuFFNi%d", arch->n_removed);
-    else if (arch->ffn == ES_FFN_FUSED && arch->n_removed_first > 0)
-        es_text_append(&to, "+ScFuFFNe%d", arch->n_removed_first);
-    else
-        print_named(&to, KIND_FFN, (int)arch->ffn);
-    print_norm(&to, "WNorm", arch->weight_norm);
-    print_norm(&to, "SNorm", arch->spectral_norm);
+    for (es_part_kind kind = ES_PART_NORM; kind <= ES_PART_SPECTRAL_NORM;
+         kind++)
+        print_kind(&to, kind, arch);
     es_text_append(&to, "%s", arch->entropy_reg ? ")" : "");
     return to.length;
 }
 
-/* --- layer by layer ------------------------------------------------------- */
+/* --- removed FFNs --------------------------------------------------------- */
 
-es_activation es_arch_activation(const es_arch *arch, int layer, double *slope)
-{
-    *slope = arch->slope;
-    if (arch->n_spans == 0)
-        return arch->activation;
-    for (int i = 0; i < arch->n_spans; i++) {
-        const es_act_span *span = &arch->spans[i];
-        *slope = span->slope;
-        if (span->first <= layer && layer <= span->last)
-            return span->activation;
-    }
-    return ES_ACT_LINEAR;
-}
-
-bool es_arch_has_ffn(const es_arch *arch, int layer, int n_layer)
+bool es_arch_has_ffn(const es_arch *arch, int64_t layer, int64_t n_layer)
 {
     return layer >= arch->n_removed_first && layer < n_layer - arch->n_removed;
 }

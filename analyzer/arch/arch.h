@@ -8,6 +8,7 @@
 #include "analyzer/base/status.h"
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef enum es_attention_kind {
     ES_SOFTMAX,
@@ -54,14 +55,35 @@ enum { ES_NORM_QK = 1, ES_NORM_V = 2, ES_NORM_O = 4, ES_NORM_FFN = 8 };
  */
 #define ES_POWER_MAX 64
 
-/** A range of layers, first to last, with its own activation, as in G[0-5]. */
-typedef struct es_act_span {
-    es_activation activation; /* any but ES_ACT_SWIGLU */
-    double slope;             /* used if activation is ES_ACT_LEAKY */
-    int first, last;
-} es_act_span;
+/** Kinds of parts of which a part holds either for all layers or for a range of
+ *  layers, in the order of the canonical form. */
+typedef enum es_part_kind {
+    ES_PART_NORM,         /* LN, RN */
+    ES_PART_ACTIVATION,   /* G, GT, GS, R, LR, SwiGLU */
+    ES_PART_FFN,          /* ScFFN, ScFuFFN */
+    ES_PART_WEIGHT_NORM,  /* WNorm */
+    ES_PART_SPECTRAL_NORM /* SNorm */
+} es_part_kind;
 
-enum { ES_ARCH_SPANS_MAX = 8 };
+/** The parts of one layer. */
+typedef struct es_layer_parts {
+    bool norm;                /* LN or RN in both sub-blocks */
+    es_activation activation; /* ES_ACT_LINEAR in a Sc... FFN */
+    es_slope_kind slope_kind; /* used if activation is ES_ACT_LEAKY */
+    double slope;
+    es_ffn_kind ffn;
+    unsigned weight_norm, spectral_norm; /* bit sets of ES_NORM_... */
+} es_layer_parts;
+
+/** A part with a range of layers, first to last, as G[0-5] or LN[3]. Only the
+ *  members of its kind are set in `parts`. */
+typedef struct es_arch_span {
+    es_part_kind kind;
+    es_layer_parts parts;
+    int first, last;
+} es_arch_span;
+
+enum { ES_ARCH_SPANS_MAX = 16 };
 
 typedef struct es_arch {
     es_attention_kind attention;
@@ -78,23 +100,28 @@ typedef struct es_arch {
     /* Choice of the row length L; PSM(p,length) multiplies its epsilon by L; RA
      * divides by L and never has ES_LENGTH_NONE. */
     es_row_length length;
+    /* The next members hold for all layers, unless parts of their kind have
+     * ranges: the norms and matrices are then those of any layer, and the
+     * activation and the FFN are those of the first range. es_arch_parts
+     * returns the parts of a layer. */
     bool layer_norm;          /* LN */
     bool rms_norm;            /* RN; never true together with layer_norm */
-    es_activation activation; /* activation of every FFN; if n_spans > 0, the
-                                 activation of spans[0] */
-    es_slope_kind slope_kind; /* meaningful if activation is ES_ACT_LEAKY */
+    es_activation activation; /* of every FFN that is not a Sc... FFN */
+    es_slope_kind slope_kind; /* the kind of the learnable slopes, if any */
     double slope;             /* slope of a leaky ReLU: fixed, or the initial
-                                 value of a learnable one */
+                                 value of a learnable one; if activations have
+                                 ranges, the initial value of LR(global) */
     es_ffn_kind ffn;
     int n_removed; /* x of ScFuFFNi x: the last x layers have no FFN; else 0 */
     int n_removed_first;                 /* x of ScFuFFNe x: the first x
                                             layers have no FFN; else 0 */
     unsigned weight_norm, spectral_norm; /* bit sets of ES_NORM_... */
     bool entropy_reg;                    /* EReg(...) */
-    int n_spans; /* number of ranges; if it is 0, all layers have `activation`
-                  */
-    es_act_span spans[ES_ARCH_SPANS_MAX]; /* (n_spans), ordered by layer; other
-                                             layers have no activation */
+    int n_spans;                         /* number of parts that have ranges */
+    es_arch_span spans[ES_ARCH_SPANS_MAX]; /* (n_spans) by kind, and those of a
+                                              kind by layer; layers outside the
+                                              ranges of a kind have no such
+                                              part */
 } es_arch;
 
 /**
@@ -109,11 +136,19 @@ typedef struct es_arch {
  */
 es_status es_arch_parse(es_arch *out, const char *text) ES_MUST_USE;
 
-/** Returns the activation of a layer. Sets *slope if it is a leaky ReLU. */
-es_activation es_arch_activation(const es_arch *arch, int layer, double *slope);
+/** Returns the parts of a layer, also if the layer's FFN is removed. */
+es_layer_parts es_arch_parts(const es_arch *arch, int64_t layer);
+
+/**
+ * Returns the first layer after `layer` that may have other parts than `layer`,
+ * or that has an FFN if `layer` has none or the reverse; n_layer if there is no
+ * such layer. A loop over these layers is short for any n_layer.
+ */
+int64_t es_arch_next_change(const es_arch *arch, int64_t layer,
+                            int64_t n_layer);
 
 /** Returns false if the layer's FFN is removed. */
-bool es_arch_has_ffn(const es_arch *arch, int layer, int n_layer);
+bool es_arch_has_ffn(const es_arch *arch, int64_t layer, int64_t n_layer);
 
 /**
  * Prints the canonical form into buffer[0..size), terminated; ES_ARCH_TEXT_MAX

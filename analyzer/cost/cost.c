@@ -47,21 +47,18 @@ static bool has_sizes(const es_cost_model *model)
 
 static double count_norms(const es_cost_model *model)
 {
-    const es_arch *arch = &model->shape.arch;
-    if (!arch->layer_norm && !arch->rms_norm)
-        return model->first_norm + model->final_norm;
-    return (double)model->shape.n_layer + es_cost_n_ffns(&model->shape);
+    const double n = es_cost_count_layers(&model->shape).norms;
+    return n > 0 ? n : model->first_norm + model->final_norm;
 }
 
-/* Count the values that enter and leave the matrices of one FFN, and of one
+/* Count the values that enter and leave the matrices of all FFNs, and of one
  * attention, for each token. */
 static double ffn_numbers(const es_cost_shape *shape)
 {
     const double d = (double)shape->d_model;
-    if (shape->arch.ffn == ES_FFN_FUSED)
-        return 2 * d;
-    return (shape->arch.activation == ES_ACT_SWIGLU ? 3 : 2) *
-           (es_cost_ffn_width(shape) + d);
+    const es_layer_counts n = es_cost_count_layers(shape);
+    return n.fused * 2 * d + (2 * (n.ffns - n.fused) + n.swiglus) *
+                                 (es_cost_ffn_width(shape) + d);
 }
 
 static double attention_numbers(const es_cost_shape *shape)
@@ -87,10 +84,11 @@ void es_cost_count(double out[ES_N_COST_ITEMS], const es_cost_model *model)
         return;
     out[ES_COST_SOFTMAX] = layers * (double)shape->n_head * t * t;
     out[ES_COST_LAYER_NORM] = count_norms(model) * td;
-    out[ES_COST_GELU] = es_cost_n_gelus(shape) * tmd;
-    out[ES_COST_RELU] = es_cost_n_relus(shape) * tmd;
-    out[ES_COST_LINEAR] = t * (layers * attention_numbers(shape) +
-                               es_cost_n_ffns(shape) * ffn_numbers(shape));
+    const es_layer_counts n = es_cost_count_layers(shape);
+    out[ES_COST_GELU] = n.gelus * tmd;
+    out[ES_COST_RELU] = n.relus * tmd;
+    out[ES_COST_LINEAR] =
+        t * (layers * attention_numbers(shape) + ffn_numbers(shape));
     if (model->vocab >= 1)
         out[ES_COST_OUTPUT] = t * (double)model->vocab;
     out[ES_COST_FIXED] = 1;
@@ -123,8 +121,7 @@ size_t es_cost_inventory(es_cost_line out[ES_COST_LINES_MAX],
     const double t = (double)model->ctx, d = (double)shape->d_model;
     const double layers = (double)shape->n_layer;
     const double heads = layers * (double)shape->n_head;
-    const double n_ffns = es_cost_n_ffns(shape);
-    const bool fused = shape->arch.ffn == ES_FFN_FUSED;
+    const es_layer_counts n = es_cost_count_layers(shape);
     listing to = {.lines = out};
     if (!has_sizes(model))
         return 0;
@@ -132,13 +129,12 @@ size_t es_cost_inventory(es_cost_line out[ES_COST_LINES_MAX],
     const double queries = es_cost_query_width(shape);
     const double keys = es_cost_key_width(shape);
     const double dk = floor(queries / (double)shape->n_head);
-    const double n_swiglus = es_cost_n_swiglus(shape);
     const bool own_widths = shape->d_head > 0 || shape->n_kv_head > 0;
     list(&to, attentions[shape->arch.attention], heads, t, 0, t);
     list(&to, shape->arch.rms_norm ? "RN" : "LN", count_norms(model), t, 0, d);
-    list(&to, "G", es_cost_n_gelus(shape), t, 0, md);
-    list(&to, "R", es_cost_n_relus(shape), t, 0, md);
-    list(&to, "SwiGLU", n_swiglus, t, 0, md);
+    list(&to, "G", n.gelus, t, 0, md);
+    list(&to, "R", n.relus, t, 0, md);
+    list(&to, "SwiGLU", n.swiglus, t, 0, md);
     list(&to, "gate", shape->arch.gate ? (double)shape->n_layer : 0, t, 0, d);
     list(&to, "projections",
          own_widths ? 0 : layers * es_cost_n_projections(shape), t, d, d);
@@ -147,9 +143,9 @@ size_t es_cost_inventory(es_cost_line out[ES_COST_LINES_MAX],
     list(&to, "heads out", own_widths ? layers : 0, t, queries, d);
     list(&to, "scores", heads, t, dk, t);
     list(&to, "values", heads, t, t, dk);
-    list(&to, "FFN fused", fused ? n_ffns : 0, t, d, d);
-    list(&to, "FFN in", fused ? 0 : n_ffns + n_swiglus, t, d, md);
-    list(&to, "FFN out", fused ? 0 : n_ffns, t, md, d);
+    list(&to, "FFN fused", n.fused, t, d, d);
+    list(&to, "FFN in", n.ffns - n.fused + n.swiglus, t, d, md);
+    list(&to, "FFN out", n.ffns - n.fused, t, md, d);
     list(&to, "output", model->vocab >= 1, t, d, (double)model->vocab);
     return to.n;
 }

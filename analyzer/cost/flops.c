@@ -11,59 +11,48 @@ bool es_cost_has_sizes(const es_cost_shape *shape)
            shape->d_head >= 0;
 }
 
-double es_cost_n_ffns(const es_cost_shape *shape)
-{
-    return fmax(0, (double)(shape->n_layer - shape->arch.n_removed -
-                            shape->arch.n_removed_first));
-}
-
 double es_cost_n_projections(const es_cost_shape *shape)
 {
     return (shape->simplified ? 2 : 4) + (shape->arch.gate ? 1 : 0);
 }
 
-typedef enum kind { NONE, GELU, RELU, SWIGLU } kind;
-
-static kind kind_of(es_activation activation)
+static void count_layers(es_layer_counts *to, const es_layer_parts *parts,
+                         bool has_ffn, double n)
 {
-    if (activation == ES_ACT_LINEAR || activation == ES_ACT_SWIGLU)
-        return activation == ES_ACT_LINEAR ? NONE : SWIGLU;
-    return activation == ES_ACT_GELU || activation == ES_ACT_GELU_TANH ||
-                   activation == ES_ACT_GELU_SIGMOID
-               ? GELU
-               : RELU;
+    const double n_ffns = has_ffn ? n : 0;
+    to->norms += parts->norm ? n + n_ffns : 0;
+    to->ffns += n_ffns;
+    to->fused += parts->ffn == ES_FFN_FUSED ? n_ffns : 0;
+    switch (parts->activation) {
+    case ES_ACT_LINEAR:
+        break;
+    case ES_ACT_GELU:
+    case ES_ACT_GELU_TANH:
+    case ES_ACT_GELU_SIGMOID:
+        to->gelus += n_ffns;
+        break;
+    case ES_ACT_RELU:
+    case ES_ACT_LEAKY:
+        to->relus += n_ffns;
+        break;
+    case ES_ACT_SWIGLU:
+        to->swiglus += n_ffns;
+        break;
+    }
 }
 
-/* Counts the layers with an activation of the kind `wanted`. Loops over ranges
-   instead of layers, because a file may declare any number of layers. */
-static double count_activations(const es_cost_shape *shape, kind wanted)
+es_layer_counts es_cost_count_layers(const es_cost_shape *shape)
 {
     const es_arch *arch = &shape->arch;
-    double n = 0;
-    if (arch->n_spans == 0)
-        return kind_of(arch->activation) == wanted ? es_cost_n_ffns(shape) : 0;
-    for (int i = 0; i < arch->n_spans; i++) {
-        const double end =
-            fmin((double)arch->spans[i].last + 1, (double)shape->n_layer);
-        if (kind_of(arch->spans[i].activation) == wanted)
-            n += fmax(0, end - (double)arch->spans[i].first);
+    const int64_t n_layer = shape->n_layer;
+    es_layer_counts out = {.norms = 0};
+    for (int64_t layer = 0, next; layer < n_layer; layer = next) {
+        const es_layer_parts parts = es_arch_parts(arch, layer);
+        next = es_arch_next_change(arch, layer, n_layer);
+        count_layers(&out, &parts, es_arch_has_ffn(arch, layer, n_layer),
+                     (double)(next - layer));
     }
-    return n;
-}
-
-double es_cost_n_gelus(const es_cost_shape *shape)
-{
-    return count_activations(shape, GELU);
-}
-
-double es_cost_n_relus(const es_cost_shape *shape)
-{
-    return count_activations(shape, RELU);
-}
-
-double es_cost_n_swiglus(const es_cost_shape *shape)
-{
-    return count_activations(shape, SWIGLU);
+    return out;
 }
 
 double es_cost_ffn_width(const es_cost_shape *shape)
@@ -97,14 +86,13 @@ static double attention_weights(const es_cost_shape *shape)
     return 2 * d * (queries + keys) + more * d * d;
 }
 
-/* Counts the weights of one FFN. */
+/* Counts the weights of all FFNs. */
 static double ffn_weights(const es_cost_shape *shape)
 {
-    double d = (double)shape->d_model;
-    return shape->arch.ffn == ES_FFN_FUSED
-               ? d * d
-               : (shape->arch.activation == ES_ACT_SWIGLU ? 3 : 2) * d *
-                     es_cost_ffn_width(shape);
+    const double d = (double)shape->d_model;
+    const es_layer_counts n = es_cost_count_layers(shape);
+    return n.fused * d * d +
+           (2 * (n.ffns - n.fused) + n.swiglus) * d * es_cost_ffn_width(shape);
 }
 
 es_flops es_flops_forward(const es_cost_shape *shape, int64_t ctx)
@@ -115,9 +103,9 @@ es_flops es_flops_forward(const es_cost_shape *shape, int64_t ctx)
     const double a = es_cost_query_width(shape), causal = a * (n_tokens + 1);
     const double scores = shape->simplified ? causal : 2 * n_tokens * a;
     const double attention = 2 * attention_weights(shape) + scores + causal;
-    return (es_flops){
-        .ffn = 2 * ffn_weights(shape) * es_cost_n_ffns(shape) * n_tokens,
-        .attention = attention * (double)shape->n_layer * n_tokens};
+    return (es_flops){.ffn = 2 * ffn_weights(shape) * n_tokens,
+                      .attention =
+                          attention * (double)shape->n_layer * n_tokens};
 }
 
 double es_cost_weights(const es_cost_shape *shape)
@@ -125,5 +113,5 @@ double es_cost_weights(const es_cost_shape *shape)
     if (!es_cost_has_sizes(shape))
         return NAN;
     return attention_weights(shape) * (double)shape->n_layer +
-           ffn_weights(shape) * es_cost_n_ffns(shape);
+           ffn_weights(shape);
 }

@@ -27,16 +27,19 @@ typedef struct es_flops {
 /** Returns true if every size is at least 1. */
 bool es_cost_has_sizes(const es_cost_shape *shape);
 
-/** Returns the number of layers that have an FFN. */
-double es_cost_n_ffns(const es_cost_shape *shape);
+/** Numbers of layers, or of norms in all layers. */
+typedef struct es_layer_counts {
+    double norms;   /* LN or RN: one in each sub-block */
+    double ffns;    /* layers with an FFN */
+    double fused;   /* layers whose FFN is ScFuFFN */
+    double gelus;   /* layers whose FFN has a GELU: G, GT, GS */
+    double relus;   /* layers whose FFN has a ReLU: R, LR */
+    double swiglus; /* layers whose FFN has SwiGLU */
+} es_layer_counts;
 
-/**
- * Return the number of layers whose FFN has a GELU (G, GT, GS), a ReLU (R, LR)
- * or SwiGLU. All other layers have no activation.
- */
-double es_cost_n_gelus(const es_cost_shape *shape);
-double es_cost_n_relus(const es_cost_shape *shape);
-double es_cost_n_swiglus(const es_cost_shape *shape);
+/** Counts the parts of all layers. Takes the same time for any number of
+ *  layers. All counts are 0 if there is no layer. */
+es_layer_counts es_cost_count_layers(const es_cost_shape *shape);
 
 /**
  * Return widths: of an FFN of two or three matrices, of the queries of all

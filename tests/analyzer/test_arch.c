@@ -101,7 +101,6 @@ TEST(scfuffne_removes_the_first_ffns)
 TEST(an_activation_may_have_a_range_of_layers)
 {
     es_arch a;
-    double slope;
     assert_int_equal(es_arch_parse(&a, "SM+LN+R[6-10]+LR(0.5)[11]+G[0-4]"),
                      ES_OK);
     const struct {
@@ -111,10 +110,9 @@ TEST(an_activation_may_have_a_range_of_layers)
                {6, ES_ACT_RELU},    {10, ES_ACT_RELU},  {11, ES_ACT_LEAKY},
                {12, ES_ACT_LINEAR}, {99, ES_ACT_LINEAR}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        assert_int_equal(es_arch_activation(&a, all[i].layer, &slope),
+        assert_int_equal(es_arch_parts(&a, all[i].layer).activation,
                          all[i].activation);
-    es_arch_activation(&a, 11, &slope);
-    assert_true(slope == 0.5);
+    assert_true(es_arch_parts(&a, 11).slope == 0.5);
     expect_print("SM+LN+R[6-10]+LR(0.5)[11]+G[0-4]",
                  "SM+LN+G[0-4]+R[6-10]+LR(0.5)[11]");
     expect_print("SM+G[3-3]", "SM+G[3]");
@@ -129,11 +127,114 @@ TEST(an_activation_may_have_a_range_of_layers)
     expect_refusal("SM+G0]", "G0]");
     expect_refusal("SM+G[0]x", "G[0]x");
     expect_refusal("SM+G[2147483648]", "G[2147483648]");
-    expect_refusal("SM+LN[0]", "LN[0]");
     expect_refusal("SM[0]+G", "SM[0]");
-    expect_refusal("SM+LR(layer)[0]", "LR(layer)[0]");
     expect_refusal("SM+G[0]+ScFFN", "ScFFN");
-    expect_refusal("SM+G[0]+G[1]+G[2]+G[3]+G[4]+G[5]+G[6]+G[7]+G[8]", "G[8]");
+    expect_refusal("SM+SwiGLU[0]", "SwiGLU[0]");
+    expect_refusal("SM+G[0]+G[1]+G[2]+G[3]+G[4]+G[5]+G[6]+G[7]+G[8]+G[9]+"
+                   "LN[0]+LN[1]+LN[2]+LN[3]+LN[4]+LN[5]+LN[6]",
+                   "LN[6]");
+}
+
+static bool are_equal(const es_layer_parts *a, const es_layer_parts *b)
+{
+    return a->norm == b->norm && a->activation == b->activation &&
+           a->slope_kind == b->slope_kind && a->slope == b->slope &&
+           a->ffn == b->ffn && a->weight_norm == b->weight_norm &&
+           a->spectral_norm == b->spectral_norm;
+}
+
+/* Compares the parts of a layer with an architecture that has the same parts in
+ * all layers. */
+static void expect_parts(const es_arch *arch, int64_t layer, const char *whole)
+{
+    es_arch other;
+    assert_int_equal(es_arch_parse(&other, whole), ES_OK);
+    const es_layer_parts a = es_arch_parts(arch, layer);
+    const es_layer_parts b = es_arch_parts(&other, 0);
+    if (!are_equal(&a, &b))
+        fail_msg("layer %d is not %s", (int)layer, whole);
+}
+
+TEST(every_part_may_have_a_range_of_layers)
+{
+    static const char text[] =
+        "SM+SNorm(FFN)[0-1]+ScFuFFN[4]+LN[0-2]+ScFFN[2-3]+WNorm(QK)[1-4]+G";
+    static const char *const layers[] = {
+        "SM+LN+G+SNorm(FFN)",    "SM+LN+G+SNorm(FFN)+WNorm(QK)",
+        "SM+LN+ScFFN+WNorm(QK)", "SM+ScFFN+WNorm(QK)",
+        "SM+ScFuFFN+WNorm(QK)",  "SM+G"};
+    es_arch a;
+    assert_int_equal(es_arch_parse(&a, text), ES_OK);
+    for (int layer = 0; layer < 6; layer++)
+        expect_parts(&a, layer, layers[layer]);
+    expect_parts(&a, INT64_MAX, "SM+G");
+    expect_print(text, "SM+LN[0-2]+G+ScFFN[2-3]+ScFuFFN[4]+WNorm(QK)[1-4]+"
+                       "SNorm(FFN)[0-1]");
+    /* the parts that tests of the whole architecture see */
+    assert_true(a.layer_norm && !a.rms_norm);
+    assert_int_equal(a.ffn, ES_FFN_SCALED);
+    assert_int_equal(a.weight_norm, ES_NORM_QK);
+    assert_int_equal(a.spectral_norm, ES_NORM_FFN);
+    assert_int_equal(es_arch_parse(&a, "SM+LR(layer,0.2)[0]+LR(layer)[1]+R[2]"),
+                     ES_OK);
+    expect_parts(&a, 0, "SM+LR(layer,0.2)");
+    expect_parts(&a, 1, "SM+LR(layer)");
+    expect_parts(&a, 2, "SM+R");
+    expect_print("SM+LR(global,0.5)[3]+LR(global,0.5)[0]",
+                 "SM+LR(global,0.5)[0]+LR(global,0.5)[3]");
+    expect_print("SM+RN[0-1]+SwiGLU", "SM+RN[0-1]+SwiGLU");
+}
+
+TEST(contradictory_ranges_are_refused)
+{
+    static const char *const texts[][2] = {
+        {"SM+LN[0-2]+LN[2]", "LN[2]': a layer in its range already has"},
+        {"SM+LN[0-2]+LN", "LN': a second LN or RN"},
+        {"SM+LN+LN[0]", "LN[0]': a second LN or RN"},
+        {"SM+LN[0]+RN[1]", "RN[1]': LN and RN may not be combined"},
+        {"SM+G[0-3]+ScFFN[3-4]", "ScFFN[3-4]': a layer in its range has"},
+        {"SM+ScFFN[3-4]+G[0-3]", "G[0-3]': a layer in its range has"},
+        {"SM+ScFFN[0]+ScFuFFN", "ScFuFFN': a second Sc... FFN"},
+        {"SM+ScFFN[0]+ScFuFFNi1", "ScFuFFNi1': a second Sc... FFN"},
+        {"SM+ScFuFFNi1[0]", "ScFuFFNi1[0]': the number of removed FFNs"},
+        {"SM+ScFFN+R[0]", "R[0]': a Sc... FFN is linear"},
+        {"SM+WNorm(FFN)[0-3]+SNorm(QK,FFN)[3]", "SNorm(QK,FFN)[3]': WNorm and"},
+        {"SM+WNorm(FFN)+SNorm(FFN)[7]", "SNorm(FFN)[7]': WNorm and SNorm may"},
+        {"SM+SNorm(QKV)[5-6]+WNorm(QK)", "WNorm(QK)': WNorm and SNorm may"},
+        {"SM+LR(layer)[0]+LR(global)[1]", "LR(global)[1]': another range has"},
+        {"SM+LR(global)[0]+LR(global,1)[1]", "LR(global,1)[1]': another range"},
+        {"SM(clip 9)+SNorm(QK)[1]", "SNorm of Q and K"},
+        {"SM+ScFFN[0]+ScFFN[1-0]", "ScFFN[1-0]': expected layers"}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        expect_refusal(texts[i][0], texts[i][1]);
+    expect_print("SM+WNorm(FFN)[0-2]+SNorm(FFN)[3]",
+                 "SM+WNorm(FFN)[0-2]+SNorm(FFN)[3]");
+}
+
+/* Between two changes all layers have the same parts, for any number of
+ * layers. */
+TEST(changes_divide_the_layers_into_equal_ones)
+{
+    static const char *const texts[] = {
+        "SM", "SM+LN[0-2]+ScFFN[2-3]+SNorm(FFN)[5]+G", "SM+LN[1]+ScFuFFNi4",
+        "SM+LN[9]+ScFuFFNe3", "SM+ScFuFFNi99"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        es_arch a;
+        assert_int_equal(es_arch_parse(&a, texts[i]), ES_OK);
+        int64_t next = 0;
+        for (int64_t layer = 0; layer < 12; layer++) {
+            const int64_t first = layer == next ? layer : layer - 1;
+            next = layer == next ? es_arch_next_change(&a, layer, 12) : next;
+            assert_true(next > layer && next <= 12);
+            const es_layer_parts one = es_arch_parts(&a, first);
+            const es_layer_parts two = es_arch_parts(&a, layer);
+            assert_true(are_equal(&one, &two));
+            assert_int_equal(es_arch_has_ffn(&a, first, 12),
+                             es_arch_has_ffn(&a, layer, 12));
+        }
+        assert_int_equal(es_arch_next_change(&a, INT64_MAX - 1, INT64_MAX),
+                         INT64_MAX);
+    }
 }
 
 /* "R" is ReLU and "RN" is a norm, so the parser must compare whole names. */
@@ -327,6 +428,17 @@ static void draw_ffn(char out[64])
         snprintf(out, 64, "ScFuFFNi%u", draw(1000));
 }
 
+/* Appends a range of layers to a part that may have one. */
+static void draw_range(char part[64])
+{
+    const unsigned first = draw(100);
+    const size_t n = strlen(part);
+    if (draw(2) || n == 0 || strcmp(part, "SwiGLU") == 0 ||
+        strncmp(part, "ScFuFFNi", 8) == 0)
+        return;
+    snprintf(part + n, 64 - n, "[%u-%u]", first, first + draw(3));
+}
+
 /* Writes a random valid architecture with its parts in random order. */
 static void draw_arch(char out[ES_ARCH_TEXT_MAX])
 {
@@ -342,6 +454,8 @@ static void draw_arch(char out[ES_ARCH_TEXT_MAX])
                  spectral ? "FFN" : PICK("QKVO,FFN", "QK,FFN", "QKV"));
     if (spectral)
         snprintf(parts[3], 64, "SNorm(%s)", PICK("QK", "QKV", "QKVO"));
+    for (unsigned i = 0; i < 4; i++)
+        draw_range(parts[i]);
     int n = snprintf(out, ES_ARCH_TEXT_MAX, "%s%s", regularised ? "EReg(" : "",
                      PICK("SM", "SM(t)", "PSM(2)", "PSM(8, 1e-5)",
                           "PSM(4,plain)", "PSM(4,2,length T)", "RA", "RA(T)"));

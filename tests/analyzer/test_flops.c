@@ -106,11 +106,29 @@ TEST(weights_are_counted)
                                         "EReg(SM(t)+ScFuFFN)",
                                         "SM+ScFuFFNi2",
                                         "PSM(4)+LN+LR(layer)+SNorm(QKV)",
-                                        "SM(t,clip 9,gate)+LN+G"};
+                                        "SM(t,clip 9,gate)+LN+G",
+                                        "SM+LN[2]+G+ScFFN[1]+ScFuFFN[3]"};
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
         es_cost_shape shape = shape_of(archs[i], 5, 48);
         assert_true(es_cost_weights(&shape) == listed_weights(archs[i]));
     }
+}
+
+/* The counts take no longer for a huge number of layers, which a file may
+   declare. */
+TEST(the_parts_of_layers_are_counted)
+{
+    const es_cost_shape shape =
+        shape_of("SM+LN[1-3]+G+ScFFN[2-3]+ScFuFFN[4-5]", INT64_MAX, 48);
+    const es_layer_counts n = es_cost_count_layers(&shape);
+    assert_true(n.norms == 6 && n.fused == 2 && n.relus == 0);
+    assert_true(n.ffns == (double)INT64_MAX && n.gelus == (double)INT64_MAX);
+    const es_cost_shape few = shape_of("SM+LN[0-1]+ScFuFFNi2", 3, 48);
+    const es_layer_counts m = es_cost_count_layers(&few);
+    assert_true(m.norms == 3 && m.ffns == 1 && m.fused == 1 && m.gelus == 0);
+    const es_cost_shape cut = shape_of("SM+LN[0-9]+R[2-9]", 3, 48);
+    const es_layer_counts k = es_cost_count_layers(&cut);
+    assert_true(k.norms == 6 && k.ffns == 3 && k.relus == 1);
 }
 
 /* A gate adds one matrix per layer and nothing else. Tested with L = 5, d = 48,
@@ -166,6 +184,6 @@ TEST(separate_widths_are_counted_exactly)
     assert_true(flops.ffn == 2 * 5 * (6 * 6 * 7));
     assert_true(flops.attention ==
                 2 * 5 * (4 * 6 * (12 + 4) + 2 * 5 * 12 + 12 * 6));
-    assert_true(es_cost_n_swiglus(&shape) == 2);
-    assert_true(es_cost_n_relus(&shape) == 0 && es_cost_n_gelus(&shape) == 0);
+    const es_layer_counts n = es_cost_count_layers(&shape);
+    assert_true(n.swiglus == 2 && n.relus == 0 && n.gelus == 0);
 }

@@ -13,6 +13,13 @@ output 'savings are compared with the first model, with intervals' '^SM\+LN\+R .
 output 'the table says that numbers are modelled' "modelled from AERO's tables 4 to 7" "$scan" cost SM
 output 'the inventory is written as published' \
     '^  SM: 144 x R\^128x128; LN: 24 x R\^128x768; G: 12 x R\^128x3072$' "$scan" cost SM+LN+G --inventory
+"$scan" cost 'SM+LN[0-1]+G+ScFFN[2-3]+ScFuFFN[4-11]' --inventory >parts
+file_has 'parts of some layers are counted in these layers' parts \
+    '^  SM: 144 x R\^128x128; LN: 4 x R\^128x768; G: 2 x R\^128x3072$' \
+    'FFN fused: 8 x R\^128x768 R\^768x768; FFN in: 4 x R\^128x768 R\^768x3072; FFN out: 4 x' \
+    '^SM\+LN\[0-1\]\+G\+ScFFN\[2-3\]\+ScFuFFN\[4-11\] +12 +768 +128 +6\.0 +7\.7 '
+exits 'a part of a layer that the model lacks is refused' 2 'names layers beyond the 12 of the model' \
+    "$scan" cost 'SM+LN[12]'
 output 'sizes come from the command line' '^SM\+R +5 +96 +7 ' \
     "$scan" cost SM+R --n-layer 5 --d-model 96 --n-head 3 --ctx 7
 output 'a shape outside of the published range is reported' '1 of 1 models are outside' "$scan" cost SM --d-model 48

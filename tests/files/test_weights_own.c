@@ -171,6 +171,9 @@ TEST(parts_that_change_nothing_may_be_added)
     assert_neutral("SM", "SM+ScFFN", ES_BIAS_QK,
                    "arrays missing from the weights start at their initial "
                    "values: h.0.mlp.alpha, h.0.mlp.beta");
+    assert_neutral("SM+LN+R[0]", "SM+LN+R[0]+ScFFN[1]", ES_BIAS_QK,
+                   "arrays missing from the weights start at their initial "
+                   "values: h.1.mlp.alpha, h.1.mlp.beta");
     assert_neutral("SM+LR(0.05)", "SM+LR(layer,0.05)", ES_BIAS_QK,
                    "arrays missing from the weights start at their initial "
                    "values: h.0.mlp.slope");
@@ -187,9 +190,13 @@ TEST(parts_that_change_nothing_may_be_added)
 TEST(another_attention_uses_the_same_arrays)
 {
     static const char *const pairs[][2] = {
-        {"SM+LN+G", "PSM(4)+LN+G"},  {"SM+GT", "PSM(2,plain)+GS"},
-        {"PSM(4)+R", "SM+R"},        {"PSM(4)+LN+G", "PSM(2,length)+LN+GS"},
-        {"SM(gate)", "PSM(4,gate)"}, {"SM+R", "RA+R"}};
+        {"SM+LN+G", "PSM(4)+LN+G"},
+        {"SM+GT", "PSM(2,plain)+GS"},
+        {"PSM(4)+R", "SM+R"},
+        {"PSM(4)+LN+G", "PSM(2,length)+LN+GS"},
+        {"SM(gate)", "PSM(4,gate)"},
+        {"SM+R", "RA+R"},
+        {"SM+LN[0]+G+ScFFN[1]", "PSM(4)+LN[0]+G+ScFFN[1]"}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         es_model_config config = es_small_config(pairs[i][0]);
         char note[128];
@@ -227,7 +234,11 @@ TEST(parts_that_change_the_function_are_refused)
                                            {"SM(t)", "PSM(4)"},
                                            {"SM(gate)+R", "RA+R"},
                                            {"SM+LR(layer)", "SM+LR(0.01)"},
-                                           {"SM+WNorm(QK)", "SM+SNorm(QK)"}};
+                                           {"SM+WNorm(QK)", "SM+SNorm(QK)"},
+                                           {"SM+LN", "SM+LN[0]"},
+                                           {"SM+G[0]", "SM+ScFFN[0]+G[1]"},
+                                           {"SM+G", "SM+G+ScFFN[1]"},
+                                           {"SM", "SM+ScFuFFN[0]"}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         es_model_config config = es_small_config(pairs[i][0]);
         AUTO_BY(es_small_close) es_small_model s = save_model(config);

@@ -32,7 +32,7 @@ static bool happens(uint64_t *state, int percent)
 
 /* --- the architecture ----------------------------------------------------- */
 
-enum { MAX_PARTS = 5, PART_SIZE = 32 };
+enum { MAX_PARTS = 16, PART_SIZE = 32 };
 
 typedef struct parts {
     char text[MAX_PARTS][PART_SIZE];
@@ -113,6 +113,32 @@ static void draw_norms(parts *to, uint64_t *state)
         add(to, text);
 }
 
+/* Adds a part of one layer. */
+static void add_to_layer(parts *to, const char *part, int layer)
+{
+    snprintf(to->text[to->n++], PART_SIZE, "%s[%d]", part, layer);
+}
+
+/* Draws parts for each layer. */
+static void draw_by_layer(parts *to, int n_layer, uint64_t *state)
+{
+    static const char *const kinds[] = {
+        "G", "GT",    "R",       "LR(0.05)", "LR(layer,0.2)", "LR(layer)",
+        "",  "ScFFN", "ScFuFFN", "ScFFN",    "ScFuFFN"};
+    static const char *const norms[] = {
+        "WNorm(FFN)",    "SNorm(FFN)",     "SNorm(QK,FFN)", "WNorm(QKV)",
+        "WNorm(QK,FFN)", "SNorm(QKV,FFN)", "WNorm(QKVO)"};
+    for (int layer = 0; layer < n_layer; layer++) {
+        const char *kind = CHOOSE(state, kinds);
+        if (kind[0])
+            add_to_layer(to, kind, layer);
+        if (happens(state, 50))
+            add_to_layer(to, "LN", layer);
+        if (happens(state, 60))
+            add_to_layer(to, CHOOSE(state, norms), layer);
+    }
+}
+
 static void shuffle(parts *of, uint64_t *state)
 {
     char kept[PART_SIZE];
@@ -131,10 +157,14 @@ static void draw_arch(char *out, int n_layer, uint64_t *state)
     size_t n =
         (size_t)snprintf(out, ES_ARCH_TEXT_MAX, "%s%s",
                          regularised ? "EReg(" : "", draw_attention(state));
-    if (happens(state, 50))
-        add(&drawn, "LN");
-    draw_ffn(&drawn, n_layer, state);
-    draw_norms(&drawn, state);
+    if (happens(state, 25)) {
+        draw_by_layer(&drawn, n_layer, state);
+    } else {
+        if (happens(state, 50))
+            add(&drawn, "LN");
+        draw_ffn(&drawn, n_layer, state);
+        draw_norms(&drawn, state);
+    }
     shuffle(&drawn, state);
     for (int i = 0; i < drawn.n; i++)
         n += (size_t)snprintf(out + n, ES_ARCH_TEXT_MAX - n, "%s%s",

@@ -48,10 +48,10 @@ static void add_attention(es_ref_model *ref, int l)
 static void add_ffn(es_ref_model *ref, int l)
 {
     const es_model_config *config = &ref->config;
-    const es_arch *arch = &config->arch;
+    const es_layer_parts parts = es_arch_parts(&config->arch, l);
     const int d = config->d_model, inner = config->mlp_mult * d;
     const bool biased = config->bias == ES_BIAS_ALL;
-    if (arch->ffn == ES_FFN_FUSED) {
+    if (parts.ffn == ES_FFN_FUSED) {
         add(ref, d, d, "h.%d.mlp.w.weight", l);
     } else {
         add(ref, d, inner, "h.%d.mlp.c_fc.weight", l);
@@ -61,25 +61,25 @@ static void add_ffn(es_ref_model *ref, int l)
         if (biased)
             add(ref, d, 0, "h.%d.mlp.c_proj.bias", l);
     }
-    if (arch->ffn != ES_FFN_TWO) {
+    if (parts.ffn != ES_FFN_TWO) {
         add(ref, 1, 0, "h.%d.mlp.alpha", l);
         add(ref, 1, 0, "h.%d.mlp.beta", l);
     }
-    if (arch->activation == ES_ACT_LEAKY && arch->slope_kind == ES_SLOPE_LAYER)
+    if (parts.activation == ES_ACT_LEAKY && parts.slope_kind == ES_SLOPE_LAYER)
         add(ref, 1, 0, "h.%d.mlp.slope", l);
 }
 
 static void add_g(es_ref_model *ref, int l, bool has_ffn)
 {
-    const es_arch *arch = &ref->config.arch;
+    const es_layer_parts parts = es_arch_parts(&ref->config.arch, l);
     const int d = ref->config.d_model, inner = ref->config.mlp_mult * d;
-    if (arch->weight_norm & (ES_NORM_QK | ES_NORM_V))
+    if (parts.weight_norm & (ES_NORM_QK | ES_NORM_V))
         add(ref, 3 * d, 0, "h.%d.attn.c_attn.g", l);
-    if (arch->weight_norm & ES_NORM_O)
+    if (parts.weight_norm & ES_NORM_O)
         add(ref, d, 0, "h.%d.attn.c_proj.g", l);
-    if (!has_ffn || !(arch->weight_norm & ES_NORM_FFN))
+    if (!has_ffn || !(parts.weight_norm & ES_NORM_FFN))
         return;
-    if (arch->ffn == ES_FFN_FUSED) {
+    if (parts.ffn == ES_FFN_FUSED) {
         add(ref, d, 0, "h.%d.mlp.w.g", l);
     } else {
         add(ref, inner, 0, "h.%d.mlp.c_fc.g", l);
@@ -96,17 +96,17 @@ static void add_vectors(es_ref_model *ref, int l, const char *module, int n_in,
 
 static void add_state(es_ref_model *ref, int l, bool has_ffn)
 {
-    const es_arch *arch = &ref->config.arch;
+    const es_layer_parts parts = es_arch_parts(&ref->config.arch, l);
     const int d = ref->config.d_model, inner = ref->config.mlp_mult * d;
-    if (arch->spectral_norm & (ES_NORM_QK | ES_NORM_V)) {
+    if (parts.spectral_norm & (ES_NORM_QK | ES_NORM_V)) {
         add(ref, 3, d, "h.%d.attn.c_attn.u", l);
         add(ref, 3, d, "h.%d.attn.c_attn.v", l);
     }
-    if (arch->spectral_norm & ES_NORM_O)
+    if (parts.spectral_norm & ES_NORM_O)
         add_vectors(ref, l, "attn.c_proj", d, d);
-    if (!has_ffn || !(arch->spectral_norm & ES_NORM_FFN))
+    if (!has_ffn || !(parts.spectral_norm & ES_NORM_FFN))
         return;
-    if (arch->ffn == ES_FFN_FUSED) {
+    if (parts.ffn == ES_FFN_FUSED) {
         add_vectors(ref, l, "mlp.w", d, d);
     } else {
         add_vectors(ref, l, "mlp.c_fc", d, inner);
@@ -117,13 +117,14 @@ static void add_state(es_ref_model *ref, int l, bool has_ffn)
 static void add_layer(es_ref_model *ref, int l)
 {
     const es_arch *arch = &ref->config.arch;
+    const bool has_norm = es_arch_parts(arch, l).norm;
     const bool has_ffn = es_arch_has_ffn(arch, l, ref->config.n_layer);
     char place[32];
     snprintf(place, sizeof place, "h.%d.ln_1", l);
-    if (arch->layer_norm)
+    if (has_norm)
         add_norm(ref, place);
     snprintf(place, sizeof place, "h.%d.ln_2", l);
-    if (arch->layer_norm && has_ffn)
+    if (has_norm && has_ffn)
         add_norm(ref, place);
     add_attention(ref, l);
     if (has_ffn)
@@ -147,8 +148,7 @@ es_ref_model *es_ref_model_new(const es_model_config *config)
         add(ref, config->ctx, config->d_model, "wpe");
     for (int l = 0; l < config->n_layer; l++)
         add_layer(ref, l);
-    if (config->arch.activation == ES_ACT_LEAKY &&
-        config->arch.slope_kind == ES_SLOPE_GLOBAL)
+    if (config->arch.slope_kind == ES_SLOPE_GLOBAL)
         add(ref, 1, 0, "slope");
     if (!gpt2)
         add(ref, config->vocab, config->d_model, "embed_out");

@@ -167,9 +167,10 @@ static double slope_of(const es_ref_model *ref, int layer)
 {
     const double *own = es_ref_of_layer(ref, layer, "mlp.slope");
     const double *shared = es_ref_model_array(ref, "slope");
-    double slope;
-    es_arch_activation(&ref->config.arch, layer, &slope);
-    return own ? *own : shared ? *shared : slope;
+    const es_layer_parts parts = es_arch_parts(&ref->config.arch, layer);
+    return own                                   ? *own
+           : parts.slope_kind == ES_SLOPE_GLOBAL ? *shared
+                                                 : parts.slope;
 }
 
 static double activate(double u, es_activation kind, double slope,
@@ -187,11 +188,11 @@ static void feed_forward(double *f, const double *x, const es_ref_model *ref,
     const es_model_config *config = &ref->config;
     const int n = config->batch * config->ctx, d = config->d_model;
     const int inner = config->mlp_mult * d;
-    double fixed;
-    const es_activation kind = es_arch_activation(&config->arch, layer, &fixed);
+    const es_layer_parts parts = es_arch_parts(&config->arch, layer);
+    const es_activation kind = parts.activation;
     double *u = es_ref_doubles(n * d), *wide = es_ref_doubles(n * inner);
     layer_norm(u, x, ref, result, layer, "ln_2");
-    if (config->arch.ffn == ES_FFN_FUSED) {
+    if (parts.ffn == ES_FFN_FUSED) {
         es_ref_apply(f, u, ref, layer, "mlp.w", n);
     } else {
         es_ref_apply(wide, u, ref, layer, "mlp.c_fc", n);

@@ -59,15 +59,15 @@ static double *raw_weight(const es_ref_model *ref, int layer,
 static block block_of(const es_ref_model *ref, int layer, const char *module,
                       double *w, const int *dims, int which)
 {
-    const es_arch *arch = &ref->config.arch;
+    const es_layer_parts parts = es_arch_parts(&ref->config.arch, layer);
     const int n_in = dims[0];
     const int n_out = dims[1] / n_blocks(module);
     block b = {.w = w + which * n_out,
                .n_in = n_in,
                .n_out = n_out,
                .stride = dims[1],
-               .is_weight = arch->weight_norm & set_of(module, which),
-               .is_power = arch->spectral_norm & set_of(module, which)};
+               .is_weight = parts.weight_norm & set_of(module, which),
+               .is_power = parts.spectral_norm & set_of(module, which)};
     if (b.is_weight)
         b.g = vector(ref, layer, module, 'g') + which * n_out;
     if (b.is_power) {

@@ -48,6 +48,15 @@ CASES = {
     # temperatures that are learnt directly; the smallest are below the minimum
     "t05_sm_t_direct": {"arch": "SM(t,direct)+LN+G", "t": (4e-5, 4e-2),
                         "small_qk": 0.03, "n_layer": 3, "ctx": 7, "n_head": 2},
+    # every other part differs between layers too; in the first case all kinds of FFNs
+    # are normalised by WNorm and by SNorm or not at all
+    "n03_ereg_parts": {"arch": "EReg(SM(t)+LN[0-2]+LN[5]+G+ScFFN[2-3]+ScFuFFN[4-5]+"
+                               "WNorm(QKV,FFN)[1-2]+WNorm(QKVO)[4]+SNorm(FFN)[0]+"
+                               "SNorm(QK,FFN)[3]+SNorm(FFN)[4-5])",
+                       "t": (0.7, 2), "n_layer": 6, "ctx": 7, "final_norm": "off"},
+    "n04_range_parts": {"arch": "PSM(2,0.2)+LN[1]+GS[0-1]+R[3]+ScFFN[2]", "n_layer": 4,
+                        "n_head": 2, "range_attn": 0.02, "range_act": 0.05,
+                        "range_norm": 0.01},
 }
 DEFAULTS = {"family": "gpt2", "n_layer": 2, "n_head": 3, "d_model": 12, "ctx": 6,
             "vocab": 11, "batch": 2, "mlp_mult": 2, "bias": "all",
@@ -57,8 +66,8 @@ DEFAULTS = {"family": "gpt2", "n_layer": 2, "n_head": 3, "d_model": 12, "ctx": 6
 
 def read_arch(text):
     """Parses the notation of architectures; supports only the parts that occur in CASES."""
-    arch = {"ereg": text.startswith("EReg("), "acts": {}, "ffn": "two",
-            "ln": False, "first": 0, "last": 0, "power": 0}
+    arch = {"ereg": text.startswith("EReg("), "acts": {}, "ffn": {}, "ln": set(),
+            "WNorm": {}, "SNorm": {}, "first": 0, "last": 0, "power": 0}
     body = text[5:-1] if arch["ereg"] else text
     attention, *parts = body.split("+")
     options = attention[3:-1].split(",") if attention.startswith("SM(") else []
@@ -77,17 +86,20 @@ def read_arch(text):
                 arch["eps"] = float(word)
     for part in parts:
         name, _, layers = part.rstrip("]").partition("[")
+        first, _, last = layers.partition("-")
+        span = range(int(first), int(last or first) + 1) if layers else range(99)
         if name == "LN":
-            arch["ln"] = True
+            arch["ln"].update(span)
         elif name == "ScFFN":
-            arch["ffn"] = "scaled"
+            arch["ffn"].update(dict.fromkeys(span, "scaled"))
         elif name.startswith("ScFuFFN"):
-            arch["ffn"] = "fused"
+            arch["ffn"].update(dict.fromkeys(span, "fused"))
             if name[7:8] in ("e", "i"):
                 arch["first" if name[7] == "e" else "last"] = int(name[8:])
+        elif name[1:].startswith("Norm("):
+            where = name[6:-1].replace("FFN", "F").replace(",", "")
+            arch[name[:5]].update(dict.fromkeys(span, where))
         else:
-            first, _, last = layers.partition("-")
-            span = range(int(first), int(last or first) + 1) if layers else range(99)
             arch["acts"].update(dict.fromkeys(span, name))
     return arch
 
@@ -108,7 +120,7 @@ class Model:
     def __init__(self, case, seed):
         self.case, self.arch = case, read_arch(case["arch"])
         self.generator = torch.Generator().manual_seed(seed)
-        self.values = {}
+        self.values, self.state = {}, {}
         L, H, T = case["n_layer"], case["n_head"], case["ctx"]
         d, m = case["d_model"], case["mlp_mult"] * case["d_model"]
         self.draw("wte", (case["vocab"], d))
@@ -116,7 +128,7 @@ class Model:
         for l in range(L):
             at = f"h.{l}."
             has_ffn = self.arch["first"] <= l < L - self.arch["last"]
-            if self.arch["ln"]:
+            if l in self.arch["ln"]:
                 self.norm(at + "ln_1", d)
                 if has_ffn:
                     self.norm(at + "ln_2", d)
@@ -131,18 +143,22 @@ class Model:
             if self.arch["ereg"]:
                 self.keep(at + "attn.theta",
                           0.2 + 0.6 * torch.rand(H, generator=self.generator))
-            if not has_ffn:
-                continue
-            if self.arch["ffn"] == "fused":
+            ffn = self.arch["ffn"].get(l, "two")
+            modules = {"attn.c_attn": (d, 3 * d), "attn.c_proj": (d, d)}
+            if has_ffn and ffn == "fused":
+                modules["mlp.w"] = d, d
                 self.draw(at + "mlp.w.weight", (d, d), d ** -0.5)
-            else:
+            elif has_ffn:
+                modules |= {"mlp.c_fc": (d, m), "mlp.c_proj": (m, d)}
                 self.linear(at + "mlp.c_fc", d, m)
                 self.linear(at + "mlp.c_proj", m, d)
-            if self.arch["ffn"] != "two":
+            for module, shape in modules.items():
+                self.draw_norms(l, module, *shape)
+            if has_ffn and ffn != "two":
                 for name in ("alpha", "beta"):
                     self.keep(at + "mlp." + name,
                               1 + 0.3 * torch.randn(1, generator=self.generator))
-        if self.arch["ln"]:
+        if self.arch["ln"] and case["final_norm"] == "auto":
             self.norm("ln_f", d)
 
     def keep(self, name, x):
@@ -163,7 +179,47 @@ class Model:
         self.draw(name + ".weight", (n_in, n_out), scale)
         self.draw(name + ".bias", n_out, 0.1 * self.case.get("small_qk", 1))
 
+    def norm_of_block(self, l, module, i):
+        """Returns "WNorm", "SNorm" or "" for a matrix, or for its block i of q, k
+        and v.
+        """
+        block = {"attn.c_attn": "QKV"[i], "attn.c_proj": "O"}.get(module, "F")
+        return "".join(norm for norm in ("WNorm", "SNorm")
+                       if block in self.arch[norm].get(l, ""))
+
+    def draw_norms(self, l, module, n_in, n_out):
+        """Draws the arrays of WNorm and SNorm that a matrix has."""
+        n = 3 if module == "attn.c_attn" else 1
+        norms = {self.norm_of_block(l, module, i) for i in range(n)}
+        at = f"h.{l}.{module}."
+        if "WNorm" in norms:
+            self.keep(at + "g", 1 + 0.3 * torch.randn(
+                n_out, generator=self.generator))
+        if "SNorm" in norms:
+            for name, size in (("u", n_out // n), ("v", n_in)):
+                x = torch.randn((n, size), generator=self.generator)
+                x = (x / x.norm(dim=1, keepdim=True)).to(torch.float32).to(torch.float64)
+                self.state[at + name] = x if n > 1 else x[0]
+
     # --- forward
+
+    def weight(self, l, module):
+        """Returns the matrix that products use. SNorm's vectors take one step."""
+        at = f"h.{l}.{module}."
+        n = 3 if module == "attn.c_attn" else 1
+        blocks = list(self.values[at + "weight"].chunk(n, 1))
+        for i in range(n):
+            norm = self.norm_of_block(l, module, i)
+            if norm == "WNorm":
+                blocks[i] = (self.values[at + "g"].chunk(n)[i] * blocks[i]
+                             / blocks[i].norm(dim=0))
+            elif norm == "SNorm":
+                u, v = (self.state[at + x].view(n, -1)[i] for x in "uv")
+                W = blocks[i].detach()
+                v.copy_(W @ u / (W @ u).norm())
+                u.copy_(W.T @ v / (W.T @ v).norm())
+                blocks[i] = blocks[i] / (v.clone() @ blocks[i] @ u.clone())
+        return torch.cat(blocks, 1)
 
     def note(self, kind, l, x):
         """Stores the largest |input| of a layer's norm, activation or
@@ -182,8 +238,9 @@ class Model:
         return ((x - mean) / torch.sqrt(var + 1e-5) * self.values[name + ".weight"]
                 + self.values[name + ".bias"])
 
-    def product(self, x, name):
-        return x @ self.values[name + ".weight"] + self.values[name + ".bias"]
+    def product(self, x, l, module):
+        bias = self.values.get(f"h.{l}.{module}.bias", 0)
+        return x @ self.weight(l, module) + bias
 
     def weigh(self, s, seen):
         """Returns the attention weights for scores (B,H,T,S), and the same weights
@@ -208,7 +265,7 @@ class Model:
     def attend(self, u, l):
         case = self.case
         B, T, H, d = case["batch"], case["ctx"], case["n_head"], case["d_model"]
-        qkv = self.product(u, f"h.{l}.attn.c_attn").view(B, T, 3, H, d // H)
+        qkv = self.product(u, l, "attn.c_attn").view(B, T, 3, H, d // H)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
         s = q @ k.transpose(-1, -2) / math.sqrt(d // H)
         if self.arch["t"]:
@@ -232,16 +289,17 @@ class Model:
         if self.arch["gate"]:
             heads = heads * torch.sigmoid(
                 u @ self.values[f"h.{l}.attn.c_gate.weight"])
-        return self.product(heads, f"h.{l}.attn.c_proj")
+        return self.product(heads, l, "attn.c_proj")
 
     def feed(self, u, l):
-        at = f"h.{l}.mlp."
-        if self.arch["ffn"] == "fused":
-            return u @ self.values[at + "w.weight"]
-        inner, act = self.product(u, at + "c_fc"), self.arch["acts"].get(l, "")
+        ffn = self.arch["ffn"].get(l, "two")
+        if ffn == "fused":
+            return self.product(u, l, "mlp.w")
+        act = self.arch["acts"].get(l, "") if ffn == "two" else ""
+        inner = self.product(u, l, "mlp.c_fc")
         if act:
             self.note("act", l, inner)
-        return self.product(activate(inner, act), at + "c_proj")
+        return self.product(activate(inner, act), l, "mlp.c_proj")
 
     def penalty(self, entropy, l):
         case = self.case
@@ -267,7 +325,7 @@ class Model:
             if not self.arch["first"] <= l < self.case["n_layer"] - self.arch["last"]:
                 continue
             f = self.feed(self.normed(x, f"h.{l}.ln_2"), l)
-            if self.arch["ffn"] == "two":
+            if self.arch["ffn"].get(l, "two") == "two":
                 x = x + f
             else:
                 x = (self.values[f"h.{l}.mlp.beta"] * x
@@ -300,6 +358,7 @@ def make(_, wanted, seed):
     shape = (case["batch"], case["ctx"])
     tokens, targets = (torch.randint(case["vocab"], shape, generator=model.generator)
                        for _ in range(2))
+    before = {name: value.clone() for name, value in model.state.items()}
     logits, ce, ereg = model.run(tokens, targets)
     loss = ce + case["lambda"] * ereg + sum(
         case.get("range_" + kind, 0) * largest
@@ -315,6 +374,9 @@ def make(_, wanted, seed):
     for parameter, value in model.values.items():
         to.add("params/" + parameter, value)
         to.add("grads/" + parameter, value.grad)
+    for name, value in before.items():
+        to.add("state/" + name, value)
+        to.add("state_after/" + name, model.state[name])
     if any(name in case for name in RANGES):
         add_ranges(to, model)
     return to

@@ -66,6 +66,23 @@ TEST(too_many_tokens_are_refused)
     es_expect_config_refused(&config, "--batch 4096");
 }
 
+TEST(ranges_of_layers_are_checked)
+{
+    es_model_config config;
+    es_model_config_default(&config);
+    es_assert_ok(es_arch_parse(&config.arch, "SM+LN[0-5]+ScFFN[2]+G"));
+    es_assert_ok(es_model_config_check(&config));
+    config.n_layer = 5;
+    es_expect_config_refused(&config, "layer 5");
+    config.n_layer = 6;
+    config.family = ES_FAMILY_ROBERTA;
+    config.bias = ES_BIAS_ALL;
+    es_expect_config_refused(&config, "'LN' with a range");
+    config.family = ES_FAMILY_SAS;
+    config.bias = ES_BIAS_QK;
+    es_assert_ok(es_model_config_check(&config));
+}
+
 TEST(heads_too_narrow_to_rotate_are_refused)
 {
     es_model_config config;

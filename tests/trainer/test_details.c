@@ -186,6 +186,9 @@ TEST(a_pass_has_the_details_of_its_formulas)
     check_forward("PSM(4)+LN+G", ES_FAMILY_GPT2);
     check_forward("SM+ScFuFFNi1", ES_FAMILY_GPT2);
     check_forward("SM+LN+G+SNorm(QK,FFN)", ES_FAMILY_GPT2);
+    check_forward("SM+LN[0]+G+ScFFN[1]", ES_FAMILY_GPT2);
+    check_forward("SM+LN[1]+G+ScFuFFN[0]", ES_FAMILY_PYTHIA);
+    check_forward("SM+LN+G+ScFFN[1]", ES_FAMILY_PYTHIA);
 }
 
 /* --- a step --------------------------------------------------------------- */
@@ -454,6 +457,28 @@ TEST(g_is_recorded_for_each_matrix_of_wnorm)
     assert_true(es_is_missing(got[1]));
     assert_false(es_detail_exists(s.model, ES_DETAIL_G_PROJ));
     assert_false(es_detail_exists(s.model, ES_DETAIL_G_O));
+}
+
+/* If a matrix is normalised in one layer only, its values in the other layer
+ * are missing. */
+TEST(sigma_and_g_are_missing_in_layers_without_them)
+{
+    AUTO_BY(es_small_close)
+    es_small_model s = open_model("SM+R[0]+ScFuFFN[1]+SNorm(FFN)+WNorm(QK)[1]",
+                                  ES_FAMILY_GPT2, ES_SERIES_STANDARD);
+    es_small_forward(&s);
+    AUTO(es_measure) measure = measure_of(&s);
+    es_ref_model *ref = es_ref_model_copy(s.model);
+    const double fc[L] = {sigma_of(ref, 0, "mlp.c_fc", 0, 1, D, 2 * D),
+                          sigma_of(ref, 1, "mlp.w", 0, 1, D, D)};
+    es_ref_model_free(ref);
+    expect_detail(measure, ES_DETAIL_SIGMA_FC, fc);
+    const float *got = es_measure_detail(measure, ES_DETAIL_SIGMA_PROJ);
+    assert_true(isfinite(got[0]) && es_is_missing(got[1]));
+    got = es_measure_detail(measure, ES_DETAIL_G_Q);
+    assert_true(es_is_missing(got[0]) && isfinite(got[1]));
+    assert_false(es_detail_exists(s.model, ES_DETAIL_SIGMA_Q));
+    assert_false(es_detail_exists(s.model, ES_DETAIL_G_FC));
 }
 
 /* --- NaN, missing, zero -------------------------------------------------- */

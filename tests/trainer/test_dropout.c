@@ -161,7 +161,8 @@ static void check_gradient(const char *arch, es_family family)
 TEST(gradients_drop_the_same_elements_as_the_pass)
 {
     static const char *const archs[] = {"SM+LN+G", "SM+R", "SM+ScFFN",
-                                        "SM(t)+ScFuFFNi1"};
+                                        "SM(t)+ScFuFFNi1",
+                                        "SM+LN[0]+G+ScFFN[1]"};
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
         check_gradient(archs[i], ES_FAMILY_GPT2);
         check_gradient(archs[i], ES_FAMILY_PYTHIA);

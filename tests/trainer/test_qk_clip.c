@@ -206,6 +206,8 @@ TEST(the_same_inputs_give_tau_after_the_step)
     check_after("SM(t, clip 0.25)+LN+G", ES_FAMILY_GPT2, 0.25);
     check_after("SM(clip 0.25)+LN+G", ES_FAMILY_PYTHIA, 0.25);
     check_after("SM(clip 0.25)+LN+WNorm(QKV)", ES_FAMILY_GPT2, 0.25);
+    check_after("SM(clip 0.25)+LN+WNorm(QKV)[0]", ES_FAMILY_GPT2, 0.25);
+    check_after("SM(clip 0.25)+LN+WNorm(QKV)[1]", ES_FAMILY_GPT2, 0.25);
 }
 
 /* --- micro-batches -------------------------------------------------------- */

@@ -304,6 +304,25 @@ TEST(nan_differs_from_missing)
     assert_true(isnan(act[1]) && !es_is_missing(act[1]) && act[0] > 0);
 }
 
+/* The range of the last layer includes the input of the last norm. */
+TEST(the_range_of_norms_is_missing_in_layers_without_a_norm)
+{
+    static const char *const archs[] = {"PSM(2)+LN[0]+G", "PSM(2)+LN[1]+G"};
+    for (int has = 0; has < 2; has++) {
+        es_model_config config = ranged(archs[has]);
+        config.final_norm = ES_FINAL_OFF;
+        AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
+        es_small_forward(&s);
+        assert_true(es_model_range(s.model, ES_RANGE_NORM, has) > 0);
+        assert_true(
+            es_is_missing(es_model_range(s.model, ES_RANGE_NORM, !has)));
+    }
+    es_model_config config = ranged(archs[0]);
+    AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
+    es_small_forward(&s);
+    assert_true(es_model_range(s.model, ES_RANGE_NORM, 1) > 0);
+}
+
 /* Training with a large weight of PowerSoftmax's range loss reduces the range
  * of its scores. */
 TEST(a_range_loss_makes_ranges_smaller)

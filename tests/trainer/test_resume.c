@@ -199,6 +199,8 @@ TEST(resuming_gives_the_same_bits)
     assert_resumes("SM(t,clip 0.02,gate)+LN+G", ES_FAMILY_GPT2, STOP);
     assert_resumes("SM(t)+RN+SwiGLU", ES_FAMILY_LLAMA, STOP);
     assert_resumes("SM+ScFuFFNi1", ES_FAMILY_SAS, STOP);
+    assert_resumes("SM+LN[0]+G+ScFFN[1]+SNorm(FFN)[0]+WNorm(QK,FFN)[1]",
+                   ES_FAMILY_GPT2, STOP);
     /* this run resumes at a step with an evaluation */
     assert_resumes("SM+WNorm(FFN)+SNorm(QK)", ES_FAMILY_GPT2, 20);
 }

@@ -90,6 +90,8 @@ TEST(each_architecture_has_its_series)
         {"SM+ScFFN", ES_FAMILY_GPT2, "alpha beta"},
         {"SM+ScFuFFN", ES_FAMILY_PYTHIA, "alpha beta"},
         {"SM+ScFuFFNi1", ES_FAMILY_GPT2, "alpha beta"},
+        {"SM+ScFFN[1]+LR(layer)[0]", ES_FAMILY_GPT2, "alpha beta slope"},
+        {"SM+LN[0]+G+ScFuFFN[0]", ES_FAMILY_PYTHIA, "alpha beta"},
         {"EReg(SM+LN+R)", ES_FAMILY_GPT2, "theta ereg"},
         {"EReg(PSM(4)+LN+LR(layer))", ES_FAMILY_GPT2,
          "missing_mass theta slope ereg"},
@@ -180,16 +182,18 @@ static void expect_step(es_model *model, int64_t step)
     if (arch->ffn != ES_FFN_TWO) {
         read_layers(values, model, "mlp.alpha", 1);
         expect_series("alpha", step, values, L);
-        assert_true(es_is_missing(values[1]) == (arch->n_removed > 0));
+        for (int l = 0; l < L; l++)
+            assert_true(es_is_missing(values[l]) ==
+                        (es_arch_parts(arch, l).ffn == ES_FFN_TWO ||
+                         !es_arch_has_ffn(arch, l, L)));
         read_layers(values, model, "mlp.beta", 1);
         expect_series("beta", step, values, L);
     }
-    if (arch->activation == ES_ACT_LEAKY) {
+    if (arch->slope_kind != ES_SLOPE_FIXED) {
         read_layers(values, model, "mlp.slope", 1);
-        if (arch->slope_kind == ES_SLOPE_GLOBAL) {
-            read_parameter(values, model, "slope", 1);
-            values[1] = values[0];
-        }
+        for (int l = 0; l < L; l++)
+            if (es_arch_parts(arch, l).slope_kind == ES_SLOPE_GLOBAL)
+                read_parameter(values + l, model, "slope", 1);
         expect_series("slope", step, values, L);
     }
 }
@@ -217,6 +221,8 @@ TEST(series_are_the_parameters_of_the_step)
     check_values("EReg(SM(t,direct)+ScFFN)", 2);
     check_values("SM+LN+LR(layer)", 1);
     check_values("SM+LR(global,0.2)", 2);
+    check_values("SM+LR(global,0.2)[1]+G[0]", 1);
+    check_values("SM+LN[1]+ScFFN[1]+LR(layer)[0]", 1);
 }
 
 /* --- single values ------------------------------------------------------- */
@@ -286,6 +292,33 @@ TEST(all_records_single_temperatures_and_gains)
     assert_false(has("g_proj.0", ES_PHASE_TRAIN));
     check_whole("SM+R+WNorm(QKVO,FFN)");
     assert_false(has("t.0", ES_PHASE_TRAIN));
+}
+
+/* The FFN of the last layer is fused, so that it has fewer gains. */
+TEST(all_records_the_gains_of_ffns_of_different_kinds)
+{
+    enum { D = 12, WIDE = 2 * D };
+    es_settings s =
+        settings_of("SM+R[0]+ScFuFFN[1]+WNorm(FFN)", ES_FAMILY_GPT2);
+    training_seen seen = {0};
+    float two[WIDE], fused[D], want[LH];
+    s.record = ES_SERIES_ALL;
+    s.model.mlp_mult = WIDE / D;
+    training_record(&seen, s);
+    AUTO(es_trainer) trainer = open_trainer(&s);
+    read_parameter(two, trainer->model, "h.0.mlp.c_fc.g", WIDE);
+    read_parameter(fused, trainer->model, "h.1.mlp.w.g", D);
+    for (int k = 0; k < WIDE / H; k++) {
+        char name[ES_PARAMETER_MEMBER_SIZE];
+        for (int h = 0; h < H; h++) {
+            want[h] = two[h * (WIDE / H) + k];
+            want[H + h] = k < D / H ? fused[h * (D / H) + k] : es_missing();
+        }
+        snprintf(name, sizeof name, "g_fc.%d", k);
+        expect_series(name, 0, want, LH);
+    }
+    training_sample(want, "g_proj.0", ES_PHASE_TRAIN, 0, LH);
+    assert_true(isfinite(want[0]) && es_is_missing(want[H]));
 }
 
 TEST(standard_records_no_single_values)

@@ -13,6 +13,33 @@
 
 /* --- compatible models --------------------------------------------------- */
 
+/** Returns true if all layers of a range have a linear FFN of two matrices. */
+static bool is_linear(const es_arch *arch, const es_arch_span *span,
+                      int n_layer)
+{
+    for (int l = span->first; l <= span->last && l < n_layer; l++) {
+        const es_layer_parts parts = es_arch_parts(arch, l);
+        if (parts.ffn != ES_FFN_TWO || parts.activation != ES_ACT_LINEAR)
+            return false;
+    }
+    return true;
+}
+
+/** Removes each ScFFN with a range in which the FFNs of `have` are linear. */
+static void drop_scaled(es_arch *arch, const es_arch *have, int n_layer)
+{
+    int n = 0;
+    for (int i = 0; i < arch->n_spans; i++) {
+        const es_arch_span *span = &arch->spans[i];
+        if (span->kind != ES_PART_FFN || span->parts.ffn != ES_FFN_SCALED ||
+            !is_linear(have, span, n_layer))
+            arch->spans[n++] = *span;
+    }
+    if (n < arch->n_spans)
+        arch->ffn = ES_FFN_TWO;
+    arch->n_spans = n;
+}
+
 /** Returns `want` without the parts that `have` lacks and that have no effect
  *  at their initial values. If the result equals `have`, both architectures
  *  start as the same function. */
@@ -27,6 +54,7 @@ static es_arch without_neutral(const es_arch *want, const es_arch *have,
     if (have->ffn == ES_FFN_TWO && have->activation == ES_ACT_LINEAR &&
         want->ffn == ES_FFN_SCALED)
         out.ffn = ES_FFN_TWO;
+    drop_scaled(&out, have, config->n_layer);
     /* The value of a learnt slope is one of the weights, so the initial value
      * in `want` does not matter. */
     if (have->slope_kind != ES_SLOPE_FIXED &&

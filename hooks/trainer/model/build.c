@@ -51,28 +51,30 @@ static void take_norm(plan *to, const es_model *model, es_mem **y,
     take_array(to, rstd, n, 1, sizeof(float));
 }
 
-static void plan_ffn(plan *to, const es_model *model, es_layer_memory *layer)
+static void plan_ffn(plan *to, const es_model *model, int index)
 {
     const es_model_config *config = &model->config;
+    es_layer_memory *layer = &model->layers[index];
     const size_t n = (size_t)es_model_n_rows(model);
     const size_t d = (size_t)config->d_model;
     const size_t act = model->ops->activation_size;
+    const bool is_scaled = es_model_is_scaled(model, index);
     /* If no array is assigned to `middle`, it uses the memory of the sum that
      * is computed next. */
-    if (!es_model_traits(model)->is_parallel || es_model_is_scaled(model))
+    if (!es_model_traits(model)->is_parallel || is_scaled)
         take_array(to, &layer->middle, n, d, act);
-    /* In simplified blocks, the FFN uses the output of the attention's norm. */
-    if (es_model_config_has_norm(config) &&
-        !es_model_traits(model)->is_simplified)
+    /* Simplified blocks have no such norm: their FFN uses the output of the
+     * attention's norm. */
+    if (es_model_value(model, index, ES_ROLE_LN_2_WEIGHT))
         take_norm(to, model, &layer->u2, &layer->mean2, &layer->rstd2);
     /* A linear FFN keeps its inner values for the gradient of the weights. */
-    if (config->arch.ffn != ES_FFN_FUSED)
+    if (es_model_value(model, index, ES_ROLE_FC_WEIGHT))
         take_array(to, &layer->pre, n,
                    (size_t)es_model_config_ffn_width(config), act);
-    if (config->arch.activation == ES_ACT_SWIGLU)
+    if (es_model_value(model, index, ES_ROLE_FFN_GATE_WEIGHT))
         take_array(to, &layer->ffn_gate, n,
                    (size_t)es_model_config_ffn_width(config), act);
-    if (es_model_is_scaled(model) || es_model_traits(model)->is_post_norm)
+    if (is_scaled || es_model_traits(model)->is_post_norm)
         take_array(to, &layer->f, n, d, act);
 }
 
@@ -127,7 +129,17 @@ static void plan_layer(plan *to, const es_model *model, int index)
         take_array(to, &layer->gated, n, d, act);
     }
     if (es_model_has_ffn(model, index))
-        plan_ffn(to, model, layer);
+        plan_ffn(to, model, index);
+}
+
+/* Counts the layers that have an FFN with (or without) alpha and beta. */
+static int count_ffns(const es_model *model, bool scaled)
+{
+    int n = 0;
+    for (int layer = 0; layer < model->config.n_layer; layer++)
+        n += es_model_has_ffn(model, layer) &&
+             es_model_is_scaled(model, layer) == scaled;
+    return n;
 }
 
 /* Returns true if the last norm is always RMSNorm, whatever norm the layers
@@ -171,7 +183,7 @@ static void plan_shared(plan *to, es_model *model)
         take_array(to, &model->wide, n, md, act);
     take_array(to, &model->dx, n, d, act);
     take_array(to, &model->du, n, d, act);
-    if (es_model_is_scaled(model) || config->dropout > 0)
+    if (count_ffns(model, true) > 0 || config->dropout > 0)
         take_array(to, &model->df, n, d, act);
     if (config->dropout > 0)
         take_array(to, &model->kept, n, d, act);
@@ -187,7 +199,7 @@ static void plan_shared(plan *to, es_model *model)
     take_array(to, &model->dwide, n, md > 3 * heads ? md : 3 * heads, act);
     const bool has_details = es_model_has_details(model);
     if (has_details && es_model_traits(model)->is_parallel &&
-        !es_model_is_scaled(model))
+        count_ffns(model, false) > 0)
         take_array(to, &model->between, n, d, act);
     for (int i = 0; i < ES_N_ROW_STATISTICS; i++)
         if (es_row_statistic_exists((es_row_statistic)i,
@@ -267,7 +279,9 @@ static es_status plan_memory(es_model *model)
     const int n_layer = model->config.n_layer;
     for (int i = 0; i < n_layer; i++) {
         es_layer_memory *layer = &model->layers[i];
-        es_mem *const sum = model->between ? model->between : layer[1].x;
+        es_mem *const sum = model->between && es_model_has_ffn(model, i)
+                                ? model->between
+                                : layer[1].x;
         layer->middle = layer->middle ? layer->middle : sum;
         layer->gated = layer->gated ? layer->gated : layer->heads;
         layer->u1 = layer->u1 ? layer->u1 : layer->x;

@@ -185,6 +185,11 @@ static es_status check_bert(const es_model_config *config)
     return check_others(config);
 }
 
+static bool has_norm_ranges(const es_arch *arch)
+{
+    return arch->n_spans > 0 && arch->spans[0].kind == ES_PART_NORM;
+}
+
 /* Refuses settings that trained encoders do not support. */
 static es_status check_encoder(const es_model_config *config)
 {
@@ -196,6 +201,8 @@ static es_status check_encoder(const es_model_config *config)
         {!arch->layer_norm, "architecture without 'LN'", "add LN"},
         {arch->gate, "architecture part 'SM(gate)'", "leave it out"},
         {arch->clip > 0, "architecture part 'SM(clip)'", "leave it out"},
+        {has_norm_ranges(arch), "architecture part 'LN' with a range",
+         "leave out the range"},
         {arch->ffn != ES_FFN_TWO, "architecture part 'Sc...'",
          "write an activation or nothing"},
         {arch->weight_norm != 0, "architecture part 'WNorm'", "leave it out"},
@@ -309,9 +316,8 @@ static es_status check_family(const es_model_config *config)
  * or NULL if the activations of all layers have one. */
 static const char *find_cornered(const es_model_config *config)
 {
-    double slope;
     for (int layer = 0; layer < config->n_layer; layer++)
-        switch (es_arch_activation(&config->arch, layer, &slope)) {
+        switch (es_arch_parts(&config->arch, layer).activation) {
         case ES_ACT_RELU:
             return "'R' has a kink that no polynomial follows";
         case ES_ACT_LEAKY:
@@ -455,8 +461,8 @@ es_status es_model_config_check(const es_model_config *config)
     for (int i = 0; i < config->arch.n_spans; i++)
         if (config->arch.spans[i].last >= config->n_layer)
             return es_fail(ES_EUSAGE,
-                           "architecture: an activation is given for layer %d: "
-                           "the model has only %d layers",
+                           "architecture: a part is given for layer %d: the "
+                           "model has only %d layers",
                            config->arch.spans[i].last, config->n_layer);
 
     return check_numbers(rules, COUNT(rules));

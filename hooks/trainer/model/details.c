@@ -25,17 +25,21 @@ static bool takes_set(const es_model *model, es_series_set set)
     return es_model_has_details(model) && model->config.record >= set;
 }
 
-static bool has_any_ffn(const es_model *model)
+bool es_detail_is_of_layer(const es_model_config *config, es_detail detail,
+                           int layer)
 {
-    for (int layer = 0; layer < model->config.n_layer; layer++)
-        if (es_model_has_ffn(model, layer))
-            return true;
-    return false;
+    if (detail >= ES_DETAIL_G_Q)
+        return es_model_has_weight_norm(config, layer,
+                                        (int)(detail - ES_DETAIL_G_Q));
+    if (detail >= ES_DETAIL_SIGMA_Q)
+        return es_model_has_spectral_norm(config, layer,
+                                          (int)(detail - ES_DETAIL_SIGMA_Q));
+    return detail != ES_DETAIL_FFN_RATIO ||
+           es_arch_has_ffn(&config->arch, layer, config->n_layer);
 }
 
 bool es_detail_exists(const es_model *model, es_detail detail)
 {
-    const es_arch *arch = &model->config.arch;
     if (es_details[detail].source == ES_DETAIL_RANGE)
         return es_model_has_range(
             model, (es_range_kind)(detail - ES_DETAIL_RANGE_ATTN));
@@ -45,14 +49,10 @@ bool es_detail_exists(const es_model *model, es_detail detail)
                                             es_detail_approximated(detail));
     if (!takes_set(model, es_details[detail].set))
         return false;
-    if (detail >= ES_DETAIL_G_Q)
-        return arch->weight_norm &
-               es_model_normed(arch, (int)(detail - ES_DETAIL_G_Q)).named_by;
-    if (detail >= ES_DETAIL_SIGMA_Q)
-        return arch->spectral_norm &
-               es_model_normed(arch, (int)(detail - ES_DETAIL_SIGMA_Q))
-                   .named_by;
-    return detail != ES_DETAIL_FFN_RATIO || has_any_ffn(model);
+    for (int layer = 0; layer < model->config.n_layer; layer++)
+        if (es_detail_is_of_layer(&model->config, detail, layer))
+            return true;
+    return false;
 }
 
 void es_model_measure_all(es_model *model, bool all)
@@ -153,11 +153,11 @@ static void take_norms(const es_model *model, int layer)
     model->ops->load(model->backend, sigma, model->layers[layer].sigma,
                      sizeof sigma);
     for (int i = 0; i < ES_N_NORMED; i++) {
-        const es_normed of = es_model_normed(arch, i);
+        const es_normed of = es_model_normed(arch, layer, i);
         const es_param *g = es_params_find(&model->params, layer, of.g);
         const bool is_attn = of.matrix == ES_MATRIX_ATTN;
         to->sigma[i] = (double)sigma[of.matrix][of.part];
-        if (!g || !(arch->weight_norm & of.named_by))
+        if (!g || !es_model_has_weight_norm(&model->config, layer, i))
             continue;
         const size_t n = is_attn ? g->n / 3 : g->n;
         const es_mem *from = es_mem_at(

@@ -74,6 +74,12 @@
  *  on config->record, the back-end and the architecture. */
 bool es_detail_exists(const es_model *model, es_detail detail);
 
+/** Returns false if the layer lacks the FFN or the normalised matrix of a
+ * detail whose source is neither ES_DETAIL_RANGE nor ES_DETAIL_POLYNOMIAL; its
+ * value is then missing. */
+bool es_detail_is_of_layer(const es_model_config *config, es_detail detail,
+                           int layer);
+
 /** Returns true if the model computes the row statistics that are based on
  *  scores (es_row_statistic_is_of_scores). */
 bool es_model_takes_scores(const es_model *model);

@@ -118,13 +118,15 @@ bool es_model_config_has_norm(const es_model_config *config)
 bool es_model_config_has_input(const es_model_config *config,
                                es_range_kind range)
 {
-    const es_arch *arch = &config->arch;
-    const bool has_act = arch->activation != ES_ACT_LINEAR || arch->n_spans > 0;
+    bool has_act = false;
+    for (int layer = 0; layer < config->n_layer; layer++)
+        has_act = has_act || es_arch_parts(&config->arch, layer).activation !=
+                                 ES_ACT_LINEAR;
     switch (range) {
     case ES_RANGE_ATTN:
-        return arch->attention == ES_POWER_SOFTMAX;
+        return config->arch.attention == ES_POWER_SOFTMAX;
     case ES_RANGE_ACT:
-        return has_act && arch->ffn != ES_FFN_FUSED;
+        return has_act;
     default:
         return es_model_config_has_norm(config);
     }

@@ -84,12 +84,12 @@ static es_mem *float_at(es_mem *array, size_t floats)
 
 size_t es_model_normed_size(const es_model *model, int layer, es_matrix index)
 {
-    const es_arch *arch = &model->config.arch;
+    const es_layer_parts parts = es_arch_parts(&model->config.arch, layer);
     const es_param *weight =
         es_params_find(&model->params, layer, matrices[index].weight);
     /* An option that selects v also selects q and k, so ES_NORM_QK suffices. */
     bool named =
-        (arch->weight_norm | arch->spectral_norm) & matrices[index].named_by;
+        (parts.weight_norm | parts.spectral_norm) & matrices[index].named_by;
     return weight && named ? weight->n : 0;
 }
 
@@ -119,12 +119,13 @@ static void make_group(const es_model *model, int layer, es_matrix index,
     const matrix *roles = &matrices[index];
     es_mem *to = model->layers[layer].weights[index];
     const es_mem *from = es_model_value(model, layer, roles->weight);
-    if (model->config.arch.weight_norm & part->named_by)
+    const es_layer_parts parts = es_arch_parts(&model->config.arch, layer);
+    if (parts.weight_norm & part->named_by)
         model->ops->weight_norm(
             model->backend, to, from,
             float_at(es_model_value(model, layer, roles->g), part->g),
             &part->columns);
-    else if (model->config.arch.spectral_norm & part->named_by)
+    else if (parts.spectral_norm & part->named_by)
         model->ops->spectral_norm(
             model->backend, to, part->sigma,
             float_at(es_model_value(model, layer, roles->u), part->u),
@@ -230,14 +231,15 @@ static void group_backward(const es_model *model, int layer, es_matrix index,
     const matrix *roles = &matrices[index];
     const es_mem *value = es_model_value(model, layer, roles->weight);
     es_mem *gradient = es_model_gradient(model, layer, roles->weight);
-    if (model->config.arch.weight_norm & part->named_by)
+    const es_layer_parts parts = es_arch_parts(&model->config.arch, layer);
+    if (parts.weight_norm & part->named_by)
         model->ops->weight_norm_backward(
             model->backend, gradient,
             float_at(es_model_gradient(model, layer, roles->g), part->g),
             model->dweight, value,
             float_at(es_model_value(model, layer, roles->g), part->g),
             &part->columns);
-    else if (model->config.arch.spectral_norm & part->named_by)
+    else if (parts.spectral_norm & part->named_by)
         model->ops->spectral_norm_backward(
             model->backend, gradient, model->dweight,
             model->layers[layer].weights[index], part->sigma,
@@ -307,7 +309,8 @@ static es_status start_g(const es_model *model, int layer, es_matrix index)
     model->ops->load(model->backend, values, from, n * sizeof *values);
     for (int k = 0; k < count_groups(index); k++) {
         const group part = find_group(model, layer, index, k);
-        if (!(model->config.arch.weight_norm & part.named_by))
+        if (!(es_arch_parts(&model->config.arch, layer).weight_norm &
+              part.named_by))
             continue;
         column_norms(values + n, values, &part.columns);
         model->ops->store(model->backend, float_at(to, part.g), values + n,
@@ -341,14 +344,37 @@ static const es_normed normed[ES_N_NORMED] = {
     {ES_MATRIX_FC, 0, ES_ROLE_FC_G, ES_NORM_FFN},
     {ES_MATRIX_MLP_PROJ, 0, ES_ROLE_MLP_PROJ_G, ES_NORM_FFN}};
 
-es_normed es_model_normed(const es_arch *arch, int i)
+es_normed es_model_normed(const es_arch *arch, int layer, int i)
 {
     es_normed of = normed[i];
     const bool is_ffn = of.named_by == ES_NORM_FFN;
-    if (is_ffn && arch->ffn == ES_FFN_FUSED) {
+    if (is_ffn && es_arch_parts(arch, layer).ffn == ES_FFN_FUSED) {
         of.matrix = ES_MATRIX_FUSED;
         of.g = ES_ROLE_FUSED_G;
         of.named_by = i == 4 ? ES_NORM_FFN : 0;
     }
     return of;
+}
+
+/* Returns the bit by which WNorm or SNorm selects matrix i of a layer; 0 if the
+ * layer does not have the matrix. */
+static unsigned find_bit(const es_model_config *config, int layer, int i)
+{
+    const unsigned bit = es_model_normed(&config->arch, layer, i).named_by;
+    return bit != ES_NORM_FFN ||
+                   es_arch_has_ffn(&config->arch, layer, config->n_layer)
+               ? bit
+               : 0;
+}
+
+bool es_model_has_weight_norm(const es_model_config *config, int layer, int i)
+{
+    return es_arch_parts(&config->arch, layer).weight_norm &
+           find_bit(config, layer, i);
+}
+
+bool es_model_has_spectral_norm(const es_model_config *config, int layer, int i)
+{
+    return es_arch_parts(&config->arch, layer).spectral_norm &
+           find_bit(config, layer, i);
 }

@@ -46,15 +46,20 @@ typedef struct es_normed {
     int part; /* 0 to 2: the part q, k or v of c_attn */
     es_role g;
     /* bit by which WNorm or SNorm (es_arch) selects the matrix; 0 if the
-     * architecture does not have the matrix */
+     * layer does not have the matrix */
     unsigned named_by;
 } es_normed;
 
 #define ES_N_NORMED 6
 
-/** Returns matrix i of ES_N_NORMED in the order of sigma_q .. g_proj. In a
- *  model with a fused FFN, its matrix takes the place of the FFN's first
- *  matrix. */
-es_normed es_model_normed(const es_arch *arch, int i);
+/** Returns matrix i of ES_N_NORMED of a layer, in the order of sigma_q ..
+ *  g_proj. In a layer with a fused FFN, its matrix takes the place of the FFN's
+ *  first matrix. */
+es_normed es_model_normed(const es_arch *arch, int layer, int i);
+
+/** Return true if WNorm or SNorm normalises matrix i of a layer. */
+bool es_model_has_weight_norm(const es_model_config *config, int layer, int i);
+bool es_model_has_spectral_norm(const es_model_config *config, int layer,
+                                int i);
 
 #endif

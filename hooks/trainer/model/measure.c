@@ -317,13 +317,6 @@ static float polynomial_detail(const es_measure *measure, size_t layer,
                                                   : (float)all.error;
 }
 
-static bool is_of_ffn(es_detail detail)
-{
-    return detail == ES_DETAIL_FFN_RATIO || detail == ES_DETAIL_SIGMA_FC ||
-           detail == ES_DETAIL_SIGMA_PROJ || detail == ES_DETAIL_G_FC ||
-           detail == ES_DETAIL_G_PROJ;
-}
-
 const float *es_measure_detail(es_measure *measure, es_detail detail)
 {
     const es_model_config *config = &measure->config;
@@ -342,8 +335,7 @@ const float *es_measure_detail(es_measure *measure, es_detail detail)
             (float)(of_heads ? head_detail(measure, i, detail)
                              : layer_detail(measure, i, detail));
         const bool is_there =
-            !is_of_ffn(detail) ||
-            es_arch_has_ffn(&config->arch, (int)i, config->n_layer);
+            of_heads || es_detail_is_of_layer(config, detail, (int)i);
         measure->out[i] = !is_there ? es_missing() : isnan(value) ? NAN : value;
     }
     return measure->out;

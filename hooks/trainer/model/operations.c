@@ -68,13 +68,13 @@ es_linear es_model_patch(const es_model *model)
 
 es_act es_model_act(const es_model *model, int layer)
 {
-    const es_mem *own = es_model_value(model, layer, ES_ROLE_SLOPE);
-    const es_mem *shared = es_model_value(model, -1, ES_ROLE_GLOBAL_SLOPE);
-    double slope;
-    const es_activation kind =
-        es_arch_activation(&model->config.arch, layer, &slope);
-    return (es_act){
-        .kind = kind, .slope = (float)slope, .learnt = own ? own : shared};
+    const es_layer_parts parts = es_arch_parts(&model->config.arch, layer);
+    const bool is_shared = parts.slope_kind == ES_SLOPE_GLOBAL;
+    return (es_act){.kind = parts.activation,
+                    .slope = (float)parts.slope,
+                    .learnt = es_model_value(model, is_shared ? -1 : layer,
+                                             is_shared ? ES_ROLE_GLOBAL_SLOPE
+                                                       : ES_ROLE_SLOPE)};
 }
 
 es_attention es_model_attention(const es_model *model, int layer)

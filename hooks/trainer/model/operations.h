@@ -34,11 +34,10 @@ static inline bool es_model_has_ffn(const es_model *model, int layer)
     return es_arch_has_ffn(&model->config.arch, layer, model->config.n_layer);
 }
 
-/** Returns true if alpha and beta scale the FFN and the residual stream. */
-static inline bool es_model_is_scaled(const es_model *model)
+/** Returns true if alpha and beta scale the layer's FFN and residual stream. */
+static inline bool es_model_is_scaled(const es_model *model, int layer)
 {
-    return model->config.arch.ffn != ES_FFN_TWO ||
-           model->config.family == ES_FAMILY_SAS;
+    return es_params_find(&model->params, layer, ES_ROLE_ALPHA);
 }
 
 /** Returns the role of the output matrix: embed_out, or wte if the two are

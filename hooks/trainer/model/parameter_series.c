@@ -32,8 +32,7 @@ bool es_parameter_series_exists(const es_model_config *config,
         [ES_PARAMETER_QK_CLIP] = arch->clip > 0 && !config->forward_only,
         [ES_PARAMETER_ALPHA] = scaled,
         [ES_PARAMETER_BETA] = scaled,
-        [ES_PARAMETER_SLOPE] = arch->activation == ES_ACT_LEAKY &&
-                               arch->slope_kind != ES_SLOPE_FIXED};
+        [ES_PARAMETER_SLOPE] = arch->slope_kind != ES_SLOPE_FIXED};
     return exists[series];
 }
 
@@ -113,20 +112,26 @@ static const es_parameter_series sources[] = {
 #define N_SOURCES (N_SINGLE + ES_N_NORMED)
 
 typedef struct source {
-    es_role role;
-    int part; /* 0 to 2: the part q, k or v of c_attn's g */
+    es_role role; /* 0 in entries for g, whose role depends on the layer */
+    int normed;   /* number of g's matrix (es_model_normed); -1 in other
+                     entries */
     bool exists, is_whole;
-    size_t n; /* number of floats per layer */
+    size_t n; /* number of floats per layer, in the layer that has most */
 } source;
 
 static source source_of_g(const es_model_config *config, int i)
 {
-    const es_normed of = es_model_normed(&config->arch, i);
-    const bool exists = config->record >= ES_SERIES_ALL &&
-                        (config->arch.weight_norm & of.named_by) != 0;
-    const int width = of.matrix == ES_MATRIX_FC ? config->mlp_mult : 1;
-    return (source){of.g, of.part, exists, exists,
-                    (size_t)width * (size_t)config->d_model};
+    source out = {.normed = i, .n = 0};
+    for (int layer = 0; layer < config->n_layer; layer++) {
+        const es_normed of = es_model_normed(&config->arch, layer, i);
+        const int width = of.matrix == ES_MATRIX_FC ? config->mlp_mult : 1;
+        const size_t n = (size_t)width * (size_t)config->d_model;
+        if (!es_model_has_weight_norm(config, layer, i))
+            continue;
+        out.exists = out.is_whole = config->record >= ES_SERIES_ALL;
+        out.n = n > out.n ? n : out.n;
+    }
+    return out;
 }
 
 static source source_of(const es_model_config *config, size_t i)
@@ -137,6 +142,7 @@ static source source_of(const es_model_config *config, size_t i)
     const es_role role = role_of(config, sources[i]);
     const bool has_rows = is_of_temperatures(role);
     return (source){.role = role,
+                    .normed = -1,
                     .exists = es_parameter_series_exists(config, sources[i]),
                     .is_whole = has_rows && config->record >= ES_SERIES_ALL,
                     .n = has_rows                ? n_head * (size_t)config->ctx
@@ -157,11 +163,27 @@ static size_t source_at(const es_model_config *config, size_t i)
 }
 
 /* Returns the parameter of the layer, or of the model if the parameter belongs
- * to no layer; NULL if the layer's FFN is removed. */
-static es_mem *value_of(const es_model *model, int layer, es_role role)
+ * to no layer, and sets *n to its number of floats, which is at most that of
+ * the source; NULL if the layer lacks the part to which the parameter belongs.
+ */
+static es_mem *value_of(const es_model *model, int layer, const source *of,
+                        size_t *n)
 {
-    return es_model_value(model, role == ES_ROLE_GLOBAL_SLOPE ? -1 : layer,
-                          role);
+    const es_arch *arch = &model->config.arch;
+    *n = of->n;
+    if (of->normed < 0 && of->role != ES_ROLE_GLOBAL_SLOPE)
+        return es_model_value(model, layer, of->role);
+    if (of->normed < 0)
+        return es_arch_parts(arch, layer).slope_kind == ES_SLOPE_GLOBAL
+                   ? es_model_value(model, -1, of->role)
+                   : NULL;
+    if (!es_model_has_weight_norm(&model->config, layer, of->normed))
+        return NULL;
+    const es_normed normed = es_model_normed(arch, layer, of->normed);
+    const es_param *g = es_params_find(&model->params, layer, normed.g);
+    *n = normed.matrix == ES_MATRIX_ATTN ? g->n / 3 : g->n;
+    return es_mem_at(es_model_value(model, layer, normed.g),
+                     (size_t)normed.part * *n * sizeof(float));
 }
 
 size_t es_model_n_reported(const es_model *model)
@@ -178,18 +200,18 @@ void es_model_report_parameters(const es_model *model)
     for (size_t i = 0; i < N_SOURCES; i++) {
         const source of = source_of(config, i);
         const int rows = is_of_temperatures(of.role) ? config->n_head : 1;
-        const int n = (int)of.n / rows;
-        const es_columns all = {.n_in = rows, .stride = n, .n = n};
         const float *to = model->report.parameters + source_at(config, i);
         if (!of.exists)
             continue;
         for (int layer = 0; layer < config->n_layer; layer++, to += of.n) {
-            es_mem *from = value_of(model, layer, of.role);
+            size_t n;
+            es_mem *from = value_of(model, layer, &of, &n);
+            const int width = (int)n / rows;
+            const es_columns all = {.n_in = rows, .stride = width, .n = width};
             if (from)
-                model->ops->copy_columns(
-                    model->backend, es_model_reported(model, to),
-                    es_mem_at(from, (size_t)of.part * of.n * sizeof *to), &all,
-                    false);
+                model->ops->copy_columns(model->backend,
+                                         es_model_reported(model, to), from,
+                                         &all, false);
         }
     }
     es_model_launch(model);
@@ -210,10 +232,12 @@ void es_parameter_series_read(float *out, const es_model *model,
     size_t number = 0;
     while (role_of(config, sources[number]) != role)
         number++;
-    const size_t each = source_of(config, number).n;
+    const source of = source_of(config, number);
+    const size_t each = of.n;
+    size_t n;
     const float *from = model->report.parameters + source_at(config, number);
     for (int layer = 0; layer < config->n_layer; layer++, from += each) {
-        const bool is_there = value_of(model, layer, role);
+        const bool is_there = value_of(model, layer, &of, &n);
         if (is_of_temperatures(role))
             for (int h = 0; h < config->n_head; h++)
                 *out++ = summarise_temperatures(from + h * config->ctx,
@@ -262,10 +286,14 @@ void es_parameter_members_read(float *out, const es_model *model)
             const float *from =
                 model->report.parameters + source_at(config, i) + k;
             for (int layer = 0; layer < config->n_layer; layer++, from += of.n)
-                for (size_t h = 0; h < n_head; h++)
-                    *out++ = value_of(model, layer, of.role)
-                                 ? recorded_value(of.role, from[h * n])
+                for (size_t h = 0; h < n_head; h++) {
+                    size_t n_here;
+                    const bool has = value_of(model, layer, &of, &n_here);
+                    n_here /= n_head;
+                    *out++ = has && k < n_here
+                                 ? recorded_value(of.role, from[h * n_here])
                                  : es_missing();
+                }
         }
     }
 }

@@ -14,8 +14,7 @@
 
 /* --- presence of arrays -------------------------------------------------- */
 
-/* Properties of one layer that decide which arrays exist. Outside the layers,
- * an array exists if any layer may have the property. */
+/* Properties of the model or of one layer that decide which arrays exist. */
 enum {
     GPT2 = 1 << 0,
     PYTHIA = 1 << 1,
@@ -48,12 +47,12 @@ enum {
 
 static unsigned facts_of(const es_model_config *config, int layer)
 {
+    /* Layer -1 stands for the arrays outside the layers. */
     const es_arch *arch = &config->arch;
-    /* Layer -1 stands for the arrays outside the layers; it has every property
-     * that a layer can have. */
+    const es_layer_parts parts = es_arch_parts(arch, layer);
     const bool has_ffn =
         layer < 0 || es_arch_has_ffn(arch, layer, config->n_layer);
-    const bool leaky = arch->activation == ES_ACT_LEAKY;
+    const bool leaky = parts.activation == ES_ACT_LEAKY;
     const bool is_sas = config->family == ES_FAMILY_SAS;
     /* The first layer normalises its input even if the architecture has no
      * norms. */
@@ -64,13 +63,13 @@ static unsigned facts_of(const es_model_config *config, int layer)
     } all[] = {
         {config->family == ES_FAMILY_GPT2, GPT2},
         {config->family == ES_FAMILY_PYTHIA, PYTHIA},
-        {es_model_config_has_norm(config) || is_first, NORM},
+        {parts.norm || is_first, NORM},
         {es_model_config_final_norm(config), FINAL_NORM},
         {config->bias != ES_BIAS_NONE, QK_BIAS},
         {config->bias == ES_BIAS_ALL, BIAS},
         {config->bias == ES_BIAS_ALL || config->bias == ES_BIAS_QKV, V_BIAS},
         {config->qk_norm, QK_NORM},
-        {has_ffn && arch->activation == ES_ACT_SWIGLU, SWIGLU},
+        {has_ffn && parts.activation == ES_ACT_SWIGLU, SWIGLU},
         {!config->tied, UNTIED},
         {!arch->rms_norm, MEAN},
         {arch->temperature && !arch->direct, TEMPERATURE},
@@ -78,17 +77,17 @@ static unsigned facts_of(const es_model_config *config, int layer)
         {arch->entropy_reg, THETA},
         {arch->gate, GATE},
         {has_ffn, FFN},
-        {has_ffn && arch->ffn != ES_FFN_FUSED, TWO},
-        {has_ffn && arch->ffn == ES_FFN_FUSED, FUSED},
-        {has_ffn && (is_sas || arch->ffn != ES_FFN_TWO), SCALES},
-        {has_ffn && leaky && arch->slope_kind == ES_SLOPE_LAYER, SLOPE},
-        {leaky && arch->slope_kind == ES_SLOPE_GLOBAL, GLOBAL_SLOPE},
-        {arch->weight_norm & ES_NORM_QK, WNORM_QK},
-        {arch->weight_norm & ES_NORM_O, WNORM_O},
-        {arch->weight_norm & ES_NORM_FFN, WNORM_FFN},
-        {arch->spectral_norm & ES_NORM_QK, SNORM_QK},
-        {arch->spectral_norm & ES_NORM_O, SNORM_O},
-        {arch->spectral_norm & ES_NORM_FFN, SNORM_FFN},
+        {has_ffn && parts.ffn != ES_FFN_FUSED, TWO},
+        {has_ffn && parts.ffn == ES_FFN_FUSED, FUSED},
+        {has_ffn && (is_sas || parts.ffn != ES_FFN_TWO), SCALES},
+        {has_ffn && leaky && parts.slope_kind == ES_SLOPE_LAYER, SLOPE},
+        {arch->slope_kind == ES_SLOPE_GLOBAL, GLOBAL_SLOPE},
+        {parts.weight_norm & ES_NORM_QK, WNORM_QK},
+        {parts.weight_norm & ES_NORM_O, WNORM_O},
+        {parts.weight_norm & ES_NORM_FFN, WNORM_FFN},
+        {parts.spectral_norm & ES_NORM_QK, SNORM_QK},
+        {parts.spectral_norm & ES_NORM_O, SNORM_O},
+        {parts.spectral_norm & ES_NORM_FFN, SNORM_FFN},
     };
     unsigned facts = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -398,7 +397,7 @@ static size_t count_trainable(const es_param *param,
     if (param->role == ES_ROLE_ATTN_BIAS && config->bias == ES_BIAS_QK)
         return q_and_k;
     if (param->role == ES_ROLE_ATTN_G &&
-        !(config->arch.weight_norm & ES_NORM_V))
+        !(es_arch_parts(&config->arch, param->layer).weight_norm & ES_NORM_V))
         return q_and_k;
     return param->n;
 }
@@ -563,7 +562,10 @@ void es_param_draw(float *out, const es_param *param,
         fill_floats(out, param->n, config->theta_init);
         break;
     case ES_INIT_SLOPE:
-        fill_floats(out, param->n, config->arch.slope);
+        fill_floats(out, param->n,
+                    param->layer < 0
+                        ? config->arch.slope
+                        : es_arch_parts(&config->arch, param->layer).slope);
         break;
     case ES_INIT_POWER:
         es_random_normal(out, param->n, 1, config->seed, stream, n_threads);

@@ -436,7 +436,7 @@ static void feed_forward(const es_model *model, int layer, es_mem *out,
                          const es_mem *residual)
 {
     const es_layer_memory *at = &model->layers[layer];
-    if (model->config.arch.ffn == ES_FFN_FUSED) {
+    if (es_model_value(model, layer, ES_ROLE_FUSED_WEIGHT)) {
         multiply_matrix(model, out, residual, at->u2, layer, ES_MATRIX_FUSED);
         return;
     }
@@ -482,7 +482,7 @@ static void forward_ffn(const es_model *model, int layer)
     if (at->u2 != at->x2)
         apply_norm(model, at->u2, at->mean2, at->rstd2, at->x2, layer,
                    ES_ROLE_LN_2_WEIGHT);
-    if (!es_model_is_scaled(model)) {
+    if (!es_model_is_scaled(model, layer)) {
         feed_forward(model, layer, model->drops ? model->kept : at[1].x,
                      model->drops ? NULL : at->middle);
         if (model->drops)
@@ -721,8 +721,10 @@ static void backward_activation(const es_model *model, int layer, es_mem *post,
     es_mem *shared = es_model_gradient(model, -1, ES_ROLE_GLOBAL_SLOPE);
     if (!at->ffn_gate) {
         model->ops->linear_backward_act(model->backend, model->dwide, post,
-                                        own ? own : shared, df, at->pre, &proj,
-                                        &act, n_rows);
+                                        own          ? own
+                                        : act.learnt ? shared
+                                                     : NULL,
+                                        df, at->pre, &proj, &act, n_rows);
         if (act.kind != ES_ACT_LINEAR)
             es_model_pull_peak(model, layer, ES_PEAK_ACT, model->dwide);
         return;
@@ -740,7 +742,7 @@ static void backward_ffn(const es_model *model, int layer, const es_mem *df)
 {
     const es_layer_memory *at = &model->layers[layer];
     es_matrix first = ES_MATRIX_FUSED;
-    if (model->config.arch.ffn != ES_FFN_FUSED) {
+    if (!es_model_value(model, layer, ES_ROLE_FUSED_WEIGHT)) {
         es_mem *post = find_post(model, layer);
         backward_activation(model, layer, post, df);
         es_model_weight_gradient(model, layer, ES_MATRIX_MLP_PROJ, post, df);
@@ -764,7 +766,7 @@ static const es_mem *split_gradient(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
     const int place = ES_DROP_FFN + 2 * layer;
-    if (!es_model_is_scaled(model)) {
+    if (!es_model_is_scaled(model, layer)) {
         if (model->drops)
             drop_activations(model, model->df, NULL, model->dx, place, true);
         return model->drops ? model->df : model->dx;

@@ -34,21 +34,19 @@ size_t es_model_n_sites(const es_model_config *config)
 
 bool es_model_has_site(const es_model_config *config, int layer, es_site place)
 {
-    double slope;
-    const es_arch *arch = &config->arch;
     if (layer == config->n_layer)
         return es_model_config_final_norm(config);
-    const bool has_ffn = es_arch_has_ffn(arch, layer, config->n_layer);
+    const es_layer_parts parts = es_arch_parts(&config->arch, layer);
+    const bool has_ffn = es_arch_has_ffn(&config->arch, layer, config->n_layer);
     switch (place) {
     case ES_SITE_ATTN:
         return true;
     case ES_SITE_ACT:
-        return has_ffn && arch->ffn != ES_FFN_FUSED &&
-               es_arch_activation(arch, layer, &slope) != ES_ACT_LINEAR;
+        return has_ffn && parts.activation != ES_ACT_LINEAR;
     case ES_SITE_NORM_1:
-        return es_model_config_has_norm(config);
+        return parts.norm;
     default:
-        return has_ffn && es_model_config_has_norm(config);
+        return has_ffn && parts.norm;
     }
 }
 
@@ -298,7 +296,7 @@ static int ffn_levels(const es_model *model, int layer, const site *act)
     const es_model_config *config = &model->config;
     if (!es_model_has_ffn(model, layer))
         return 0;
-    if (config->arch.ffn == ES_FFN_FUSED)
+    if (es_arch_parts(&config->arch, layer).ffn == ES_FFN_FUSED)
         return 1;
     return es_model_has_site(config, layer, ES_SITE_ACT)
                ? 2 + es_activation_levels(act->gate.degree)

@@ -143,8 +143,12 @@ float es_model_range(const es_model *model, es_range_kind range, int layer)
         return has_ffn && es_model_act(model, layer).kind != ES_ACT_LINEAR
                    ? largest_of(model, layer, ES_PEAK_ACT)
                    : es_missing();
+    const bool has_norm = es_model_value(model, layer, ES_ROLE_LN_1_WEIGHT);
+    const bool ends = is_last && es_model_config_final_norm(&model->config);
     const float own = larger_or_nan(largest_of(model, layer, ES_PEAK_NORM_1),
                                     largest_of(model, layer, ES_PEAK_NORM_2));
-    return is_last ? larger_or_nan(own, largest_of(model, -1, ES_PEAK_NORM_1))
-                   : own;
+    if (!has_norm && !ends)
+        return es_missing();
+    return ends ? larger_or_nan(own, largest_of(model, -1, ES_PEAK_NORM_1))
+                : own;
 }

@@ -19,18 +19,18 @@ static void clip_heads(const es_model *model, const es_mem *control)
 {
     const es_model_config *config = &model->config;
     const es_report *report = &model->report;
-    const bool has_g = config->arch.weight_norm & ES_NORM_QK;
-    const struct {
-        es_role role;
-        int n_in;
-    } arrays[] = {{has_g ? ES_ROLE_ATTN_G : ES_ROLE_ATTN_WEIGHT,
-                   has_g ? 1 : config->d_model},
-                  {ES_ROLE_ATTN_BIAS, 1}};
     model->ops->qk_factors(
         model->backend, es_model_reported(model, report->factors),
         es_model_reported(model, report->largest), (float)config->arch.clip,
         config->n_layer * config->n_head, control);
-    for (int layer = 0; layer < config->n_layer; layer++)
+    for (int layer = 0; layer < config->n_layer; layer++) {
+        const bool has_g = es_model_value(model, layer, ES_ROLE_ATTN_G);
+        const struct {
+            es_role role;
+            int n_in;
+        } arrays[] = {{has_g ? ES_ROLE_ATTN_G : ES_ROLE_ATTN_WEIGHT,
+                       has_g ? 1 : config->d_model},
+                      {ES_ROLE_ATTN_BIAS, 1}};
         for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
             es_mem *x = es_model_value(model, layer, arrays[i].role);
             if (!x)
@@ -45,6 +45,7 @@ static void clip_heads(const es_model *model, const es_mem *control)
                                     (size_t)arrays[i].n_in * 3 *
                                         (size_t)config->d_model);
         }
+    }
 }
 
 static void update_parameters(const es_model *model,
