@@ -20,8 +20,8 @@ typedef struct es_cost_model {
     int64_t vocab;   /* V, size of the vocabulary; unknown if below 1 */
     bool final_norm; /* true if a LayerNorm follows the last layer of an
                         architecture without LN. Unused for architectures with
-                        LN, because AERO's tables do not count their final
-                        LayerNorm */
+                        LN, also in some layers only, because AERO's tables do
+                        not count their final LayerNorm */
     bool first_norm; /* true if a LayerNorm precedes the first layer of an
                         architecture without LN, as in the simplified block.
                         AERO's tables do not count it */

@@ -88,7 +88,7 @@ def read_arch(text):
         name, _, layers = part.rstrip("]").partition("[")
         first, _, last = layers.partition("-")
         span = range(int(first), int(last or first) + 1) if layers else range(99)
-        if name == "LN":
+        if name in ("LN", "RN"):
             arch["ln"].update(span)
         elif name == "ScFFN":
             arch["ffn"].update(dict.fromkeys(span, "scaled"))

@@ -15,6 +15,7 @@ import math
 import torch
 import transformers as tf
 from case_file import Case, save_all
+from make_cases import read_arch
 
 torch.set_default_dtype(torch.float64)
 
@@ -38,6 +39,9 @@ CASES = {
     # reduced frequencies
     "l08_llama3": {"n_head": 1, "n_kv_head": 1, "d_model": 12, "ctx": 11,
                    "rope_scaling": "8,1,4,30", "n_layer": 2, "rope_base": 500},
+    # norms in one of three layers
+    "l09_parts": {"arch": "SM+RN[1]+SwiGLU", "n_layer": 3, "n_head": 2,
+                  "n_kv_head": 1, "scale": 0.8},
 }
 DEFAULTS = {"arch": "SM+RN+SwiGLU", "family": "llama", "n_layer": 2, "n_head": 4,
             "n_kv_head": 2, "d_model": 16, "d_head": 0, "d_ff": 22, "ctx": 6,
@@ -65,7 +69,7 @@ class Model:
         self.draw("model.embed_tokens.weight", (case["vocab"], d), 1)
         for l in range(case["n_layer"]):
             at = f"model.layers.{l}."
-            if "RN" in arch:
+            if l in read_arch(arch)["ln"]:
                 self.norm(at + "input_layernorm", d)
                 self.norm(at + "post_attention_layernorm", d)
             for x, n_in, n_out in (("q", d, queries), ("k", d, keys),

@@ -11,7 +11,7 @@ import math
 
 import torch
 from case_file import Case, save_all
-from make_cases import activate
+from make_cases import activate, read_arch
 
 CASES = {
     # without norms except the norm of the embedding, like the models in AERO's
@@ -21,6 +21,8 @@ CASES = {
     "s03_sas_rn_r": {"arch": "SM+RN+R", "ctx": 9},
     "s04_sas_ln_g": {"arch": "SM+LN+G", "n_layer": 1, "batch": 1, "n_head": 4},
     "s05_sas_ereg_sm_t": {"arch": "EReg(SM(t)+ScFFN)", "n_head": 1},
+    # parts that differ between layers
+    "s06_sas_parts": {"arch": "SM+LN[2]+G[2]+ScFuFFN[0]+ScFFN[1]", "n_layer": 3},
 }
 DEFAULTS = {"family": "sas", "n_layer": 2, "n_head": 2, "d_model": 12, "ctx": 6,
             "vocab": 11, "batch": 2, "mlp_mult": 2, "bias": "qk",
@@ -33,16 +35,15 @@ class Model:
         self.case, self.values, arch = case, {}, case["arch"]
         self.generator = torch.Generator().manual_seed(seed)
         self.regularised, self.rms = arch.startswith("EReg("), "RN" in arch
-        self.act = arch.rsplit("+", 1)[1] if "Sc" not in arch else ""
-        self.fused = "ScFu" in arch
-        self.n_ffns = case["n_layer"] - ("i1" in arch)
+        self.parts = read_arch(arch)
+        self.n_ffns = case["n_layer"] - self.parts["last"]
         H, T, d = case["n_head"], case["ctx"], case["d_model"]
         m = case["mlp_mult"] * d
         self.draw("wte", (case["vocab"], d), 1)
         self.draw("wpe", (T, d), 1)
         for l in range(case["n_layer"]):
             at = f"h.{l}."
-            if self.rms or "LN" in arch or l == 0:
+            if l in self.parts["ln"] or l == 0:
                 self.norm(at + "norm", d)
             for x in "qk":
                 self.draw(at + f"attn.{x}.weight", (d, d), 1.2 * d ** -0.5)
@@ -56,7 +57,7 @@ class Model:
                           0.2 + 0.6 * torch.rand(H, generator=self.generator))
             if l >= self.n_ffns:
                 continue
-            if self.fused:
+            if self.parts["ffn"].get(l) == "fused":
                 self.draw(at + "mlp.w.weight", (d, d), d ** -0.5)
             else:
                 self.draw(at + "mlp.up.weight", (m, d), d ** -0.5)
@@ -114,9 +115,10 @@ class Model:
 
     def feed(self, u, l):
         at = f"h.{l}.mlp."
-        if self.fused:
+        if self.parts["ffn"].get(l) == "fused":
             return self.product(u, at + "w")
-        return self.product(activate(self.product(u, at + "up"), self.act), at + "down")
+        act = self.parts["acts"].get(l, "")
+        return self.product(activate(self.product(u, at + "up"), act), at + "down")
 
     def penalty(self, entropy, l):
         case = self.case

@@ -78,8 +78,10 @@ TEST(good_polynomials_match_the_exact_model)
 {
     static const char *const all[] = {"PSM(2,0.1,plain)+LN+GS",
                                       "PSM(4,0.1,plain,length)+LN+G",
-                                      "PSM(2,1e-5)+LN+GT", "PSM(2,9,plain)",
-                                      "PSM(2,9,plain,length T)+ScFuFFNi1"};
+                                      "PSM(2,1e-5)+LN+GT",
+                                      "PSM(2,9,plain)",
+                                      "PSM(2,9,plain,length T)+ScFuFFNi1",
+                                      "PSM(2,0.1,plain)+LN[0]+GS+ScFFN[1]"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         expect_close(all[i], ES_FAMILY_GPT2);
     expect_close("PSM(2,0.1,plain)+LN+GS", ES_FAMILY_PYTHIA);
@@ -220,6 +222,20 @@ TEST(a_layer_without_the_function_has_a_missing_value)
     assert_true(es_detail_exists(s.model, ES_DETAIL_APPROX_ERROR_ACT));
 }
 
+TEST(a_layer_without_norms_has_no_polynomial_of_norms)
+{
+    es_model_config config = polynomial("PSM(2,0.1,plain)+GS+LN[0]");
+    config.final_norm = ES_FINAL_OFF;
+    AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
+    AUTO(es_measure) m = NULL;
+    es_assert_ok(es_measure_new(&m, s.config));
+    assert_true(choose(&s));
+    es_small_forward(&s);
+    es_measure_add(m, s.model);
+    const float *count = detail_of(m, ES_DETAIL_CLIPPED_NORM);
+    assert_true(count[0] == 0 && es_is_missing(count[1]));
+}
+
 TEST(without_finite_inputs_there_is_no_polynomial)
 {
     const es_model_config config = polynomial("PSM(4,0.1,plain)+LN+GS");
@@ -302,24 +318,29 @@ TEST(a_norm_has_the_error_of_its_polynomial_on_any_threads)
 
 /* --- depth and refusals -------------------------------------------------- */
 
-static void expect_levels(es_family family, int layer, int model)
+static void expect_levels(const char *arch, es_family family, int first,
+                          int second, int model)
 {
-    es_model_config config = polynomial("PSM(4,0.1,plain)+LN+GS");
+    es_model_config config = polynomial(arch);
     config.family = family;
     config.polynomial.factors = 12; /* attention has a depth of 4 + 2 + 12 */
     config.polynomial.steps = 7;    /* a norm has a depth of 2 * 7 + 3 */
     config.polynomial.degree = 31;  /* an FFN has a depth of 2 + 6 */
     AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
     assert_true(choose(&s));
-    assert_int_equal(es_model_levels(s.model, 0), layer);
-    assert_int_equal(es_model_levels(s.model, 1), layer);
+    assert_int_equal(es_model_levels(s.model, 0), first);
+    assert_int_equal(es_model_levels(s.model, 1), second);
     assert_int_equal(es_model_levels(s.model, L), model);
 }
 
 TEST(levels_add_up_along_the_longest_path)
 {
-    expect_levels(ES_FAMILY_GPT2, 17 + 18 + 17 + 8, 2 * 60 + 17 + 1);
-    expect_levels(ES_FAMILY_PYTHIA, 17 + 18, 2 * 35 + 17 + 1);
+    static const char whole[] = "PSM(4,0.1,plain)+LN+GS";
+    expect_levels(whole, ES_FAMILY_GPT2, 17 + 18 + 17 + 8, 60, 2 * 60 + 17 + 1);
+    expect_levels(whole, ES_FAMILY_PYTHIA, 17 + 18, 35, 2 * 35 + 17 + 1);
+    /* the second layer has neither norms nor an activation */
+    expect_levels("PSM(4,0.1,plain)+LN[0]+GS+ScFuFFN[1]", ES_FAMILY_GPT2, 60,
+                  18 + 1, 60 + 19 + 17 + 1);
 }
 
 static void expect_refused(const es_model_config *config, const es_ops *ops,
