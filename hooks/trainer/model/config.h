@@ -178,7 +178,7 @@ int es_model_config_n_patches(const es_image *image);
  *  that they would have to predict. */
 bool es_model_config_has_loss(const es_model_config *config);
 
-/** Returns true if the sub-blocks begin with a norm, LN or RN. */
+/** Returns true if some layer has norms, LN or RN. */
 bool es_model_config_has_norm(const es_model_config *config);
 
 /** has_input returns true if layers have inputs of the given kind; is_ranged
