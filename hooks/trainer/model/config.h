@@ -104,6 +104,12 @@ typedef enum es_range_kind {
     ES_N_RANGES
 } es_range_kind;
 
+/** Layers first to last, counted from 0, both included; none if first >
+ *  last. */
+typedef struct es_layer_range {
+    int first, last;
+} es_layer_range;
+
 /** Architecture and sizes of a model (see hooks/trainer/model/README.md). */
 typedef struct es_model_config {
     es_arch arch;

@@ -111,6 +111,15 @@ es_linear es_model_linear(const es_model *model, int layer, es_matrix index)
         .n_bias_trained = bias ? (int)bias->n_trainable : 0};
 }
 
+es_mem *es_model_used_value(const es_model *model, const es_param *param)
+{
+    for (es_matrix i = 0; param->layer >= 0 && i < ES_N_MATRICES; i++)
+        if (param->role == matrices[i].weight &&
+            model->layers[param->layer].weights[i])
+            return model->layers[param->layer].weights[i];
+    return es_model_value(model, param->layer, param->role);
+}
+
 /* --- forward -------------------------------------------------------------- */
 
 static void make_group(const es_model *model, int layer, es_matrix index,

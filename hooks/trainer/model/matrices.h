@@ -13,6 +13,10 @@ size_t es_model_normed_size(const es_model *model, int layer, es_matrix matrix);
  *  weight that replaces it. */
 es_linear es_model_linear(const es_model *model, int layer, es_matrix matrix);
 
+/** Returns the array that products read in place of a parameter: the normalised
+ *  weight if WNorm or SNorm applies to it, else the parameter itself. */
+es_mem *es_model_used_value(const es_model *model, const es_param *param);
+
 /** Computes the normalised weights, and the logarithms of temperatures that are
  *  learnt directly, for this forward pass if they are stale. The
  *  first training pass after an update also runs SNorm's power iteration. */

@@ -1,0 +1,333 @@
+/* Computes a simpler model of the same function: its configuration, and its
+ * weights from those of the trained model. Relies on matrices.h for normalised
+ * weights, and on the parameter tables of both models, in which equal arrays
+ * have equal roles. */
+#include "hooks/trainer/model/simplify.h"
+
+#include "analyzer/base/checked.h"
+#include "hooks/trainer/model/matrices.h"
+#include "hooks/trainer/model/operations.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- configuration ------------------------------------------------------- */
+
+static bool is_dropped(es_layer_range drop, int layer)
+{
+    return layer >= drop.first && layer <= drop.last;
+}
+
+/* Removes the FFNs of the layers `drop`, in addition to those that `arch`
+ * already lacks. */
+static es_status drop_ffns(es_arch *arch, int n_layer, es_layer_range drop)
+{
+    int n_kept = 0, first = n_layer, last = -1; /* of the remaining FFNs */
+    if (drop.last >= n_layer)
+        return es_fail(ES_EUSAGE, "--drop %d-%d: the model has layers 0 to %d",
+                       drop.first, drop.last, n_layer - 1);
+    for (int layer = 0; layer < n_layer; layer++)
+        if (es_arch_has_ffn(arch, layer, n_layer) && !is_dropped(drop, layer)) {
+            n_kept++;
+            first = layer < first ? layer : first;
+            last = layer;
+        }
+    const bool is_from_first = last == n_layer - 1;
+    if (n_kept > 0 &&
+        (last - first + 1 != n_kept || (first > 0 && !is_from_first)))
+        return es_fail(ES_EUSAGE,
+                       "--drop %d-%d: only the first layers (ScFuFFNe) or the "
+                       "last layers (ScFuFFNi) can be without FFN",
+                       drop.first, drop.last);
+    arch->n_removed_first = is_from_first ? first : 0;
+    arch->n_removed = is_from_first ? 0 : n_layer - 1 - last;
+    return ES_OK;
+}
+
+static bool has_linear_ffns(const es_arch *arch, int n_layer)
+{
+    for (int layer = 0; layer < n_layer; layer++)
+        if (es_arch_parts(arch, layer).activation != ES_ACT_LINEAR)
+            return false;
+    return true;
+}
+
+/* Removes WNorm and SNorm from the ranges, replaces ScFFN by ScFuFFN, and
+ * removes all ranges of FFNs if every FFN is linear. */
+static void simplify_ranges(es_arch *arch, bool is_linear)
+{
+    int n = 0;
+    for (int i = 0; i < arch->n_spans; i++) {
+        es_arch_span *span = &arch->spans[i];
+        if (span->kind == ES_PART_WEIGHT_NORM ||
+            span->kind == ES_PART_SPECTRAL_NORM ||
+            (span->kind == ES_PART_FFN && is_linear))
+            continue;
+        if (span->kind == ES_PART_FFN)
+            span->parts.ffn = arch->ffn = ES_FFN_FUSED;
+        arch->spans[n++] = *span;
+    }
+    arch->n_spans = n;
+}
+
+es_status es_simplify_config(es_model_config *out,
+                             const es_model_config *config, es_layer_range drop)
+{
+    const es_family family = config->family;
+    es_arch *arch = &out->arch;
+    char old[ES_ARCH_TEXT_MAX], new[ES_ARCH_TEXT_MAX];
+    *out = *config;
+    const bool drops = drop.first <= drop.last;
+    const bool is_linear = has_linear_ffns(arch, config->n_layer);
+    es_arch_print(old, sizeof old, arch);
+    if (family != ES_FAMILY_GPT2 && family != ES_FAMILY_PYTHIA &&
+        family != ES_FAMILY_SAS)
+        return es_fail(ES_EUSAGE,
+                       "--family %s has no ScFuFFN: only models of gpt2, "
+                       "pythia and sas can be fused",
+                       es_family_names[family]);
+    arch->weight_norm = arch->spectral_norm = 0;
+    if (is_linear)
+        arch->ffn = ES_FFN_FUSED;
+    simplify_ranges(arch, is_linear);
+    es_arch_print(new, sizeof new, arch);
+    const bool is_same = strcmp(old, new) == 0;
+    if (!is_linear && (drops || is_same))
+        return es_fail(ES_EUSAGE,
+                       "the FFN of %s is not linear, so that it cannot be %s: "
+                       "train an architecture with ScFFN",
+                       old, drops ? "dropped" : "fused");
+    if (is_same && !drops)
+        return es_fail(ES_EUSAGE,
+                       "%s is fused already: give --drop to drop FFNs", old);
+    return drops ? drop_ffns(arch, config->n_layer, drop) : ES_OK;
+}
+
+/* --- arrays --------------------------------------------------------------- */
+
+/** The models, and the beginning of error messages. */
+typedef struct job {
+    es_model *to;
+    const es_model *from;
+    const char *where;
+} job;
+
+/* Returns a copy of the array with this role as products read it, which the
+ * caller frees: normalised, and checked to be finite. *out is NULL if the model
+ * lacks the array. */
+static es_status load_array(float **out, const job *j, const es_model *model,
+                            int layer, es_role role)
+{
+    const es_param *param = es_params_find(&model->params, layer, role);
+    *out = NULL;
+    if (!param)
+        return ES_OK;
+    es_status status = es_alloc(out, param->n, sizeof **out, param->name);
+    if (status < 0)
+        return status;
+    model->ops->load(model->backend, *out, es_model_used_value(model, param),
+                     param->n * sizeof **out);
+    for (size_t i = 0; status == ES_OK && i < param->n; i++)
+        if (!isfinite((*out)[i]))
+            status = es_fail(ES_EFORMAT, "%s: number %zu of %s is not finite",
+                             j->where, i, param->name);
+    return status;
+}
+
+static es_status store_array(es_model *model, int layer, es_role role,
+                             const float *values)
+{
+    const es_param *param = es_params_find(&model->params, layer, role);
+    return es_model_set(model, (size_t)(param - model->params.table), values,
+                        param->n);
+}
+
+/* Copies the array of `from` with this role, if `from` has it. Otherwise the
+ * array is the fused matrix, or alpha or beta with the initial value 1. */
+static es_status copy_array(const job *j, int layer, es_role role)
+{
+    float *values;
+    es_status status = load_array(&values, j, j->from, layer, role);
+    if (status == ES_OK && values)
+        status = store_array(j->to, layer, role, values);
+    free(values);
+    return status;
+}
+
+/* --- the constant of an FFN ----------------------------------------------- */
+
+/* Solves x a = c for the row vector x by Gaussian elimination with pivots. a
+ * (n,n) is destroyed; c (n) becomes x. Returns false if `a` is singular. */
+static bool solve_row(double *a, double *c, size_t n)
+{
+    double largest = 0;
+    for (size_t i = 0; i < n * n; i++)
+        largest = fmax(largest, fabs(a[i]));
+    for (size_t k = 0; k < n; k++) { /* eliminate row k from later columns */
+        size_t pivot = k;
+        for (size_t j = k + 1; j < n; j++)
+            if (fabs(a[k * n + j]) > fabs(a[k * n + pivot]))
+                pivot = j;
+        if (!(fabs(a[k * n + pivot]) > 1e-13 * largest))
+            return false;
+        for (size_t i = 0; i < n; i++) {
+            const double other = a[i * n + k];
+            a[i * n + k] = a[i * n + pivot];
+            a[i * n + pivot] = other;
+        }
+        const double other = c[k];
+        c[k] = c[pivot];
+        c[pivot] = other;
+        for (size_t j = k + 1; j < n; j++) {
+            const double factor = a[k * n + j] / a[k * n + k];
+            for (size_t i = k; i < n; i++)
+                a[i * n + j] -= factor * a[i * n + k];
+            c[j] -= factor * c[k];
+        }
+    }
+    for (size_t k = n; k-- > 0;) {
+        for (size_t i = k + 1; i < n; i++)
+            c[k] -= c[i] * a[i * n + k];
+        c[k] /= a[k * n + k];
+    }
+    return true;
+}
+
+/* Adds c (n) to an array of `to` with n numbers. */
+static es_status add_to_array(const job *j, int layer, es_role role,
+                              const double *c, size_t n)
+{
+    float *values;
+    es_status status = load_array(&values, j, j->to, layer, role);
+    for (size_t i = 0; status == ES_OK && i < n; i++)
+        values[i] = (float)((double)values[i] + c[i]);
+    if (status == ES_OK)
+        status = store_array(j->to, layer, role, values);
+    free(values);
+    return status;
+}
+
+/* Moves the constant c (d) of a layer's FFN, which the fused matrix w (d,d)
+ * cannot hold, to the bias that simplify.h names. */
+static es_status move_constant(const job *j, int layer, const float *w,
+                               double *c)
+{
+    const es_model *to = j->to;
+    const size_t d = (size_t)to->config.d_model;
+    const bool is_parallel = es_model_traits(to)->is_parallel;
+    const bool has_norm = es_params_find(&to->params, layer, ES_ROLE_LN_2_BIAS);
+    float *alpha = NULL, *beta = NULL;
+    double *a = NULL;
+    es_status status;
+    if ((status = load_array(&alpha, j, to, layer, ES_ROLE_ALPHA)) < 0 ||
+        (status = load_array(&beta, j, to, layer, ES_ROLE_BETA)) < 0 ||
+        (status = es_alloc(&a, d * d, sizeof *a, "a matrix")) < 0)
+        goto done;
+    const double scale = (double)*alpha * (double)*beta;
+    for (size_t i = 0; i < d * d; i++)
+        a[i] = is_parallel ? 0 : (double)w[i];
+    for (size_t i = 0; i < d && (is_parallel || !has_norm); i++)
+        a[i * d + i] += scale;
+    if (solve_row(a, c, d))
+        status = add_to_array(j, layer,
+                              has_norm && !is_parallel ? ES_ROLE_LN_2_BIAS
+                                                       : ES_ROLE_PROJ_BIAS,
+                              c, d);
+    else
+        status = es_fail(ES_EFORMAT,
+                         "%s: the biases of the FFN in layer %d cannot be "
+                         "moved, because its matrix is singular",
+                         j->where, layer);
+done:
+    free(alpha);
+    free(beta);
+    free(a);
+    return status;
+}
+
+/* --- the fused matrix ----------------------------------------------------- */
+
+/* out (n,n) = left (n,m) right (m,n); `row` is memory for n sums. */
+static void multiply(float *out, const float *left, const float *right,
+                     double *row, size_t n, size_t m)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < n; j++)
+            row[j] = 0;
+        for (size_t k = 0; k < m; k++)
+            for (size_t j = 0; j < n; j++)
+                row[j] += (double)left[i * m + k] * (double)right[k * n + j];
+        for (size_t j = 0; j < n; j++)
+            out[i * n + j] = (float)row[j];
+    }
+}
+
+/* Computes the constant c = inner down + outer of an FFN whose second matrix is
+ * `down` (m,d); inner (m) and outer (d) are its biases. Returns false if c is
+ * 0. */
+static bool sum_constant(double *c, const float *inner, const float *down,
+                         const float *outer, size_t d, size_t m)
+{
+    bool is_there = false;
+    for (size_t j = 0; j < d; j++) {
+        c[j] = (double)outer[j];
+        for (size_t k = 0; k < m; k++)
+            c[j] += (double)inner[k] * (double)down[k * d + j];
+        is_there = is_there || c[j] > 0 || c[j] < 0;
+    }
+    return is_there;
+}
+
+/* Computes the fused matrix of a layer from the two matrices of `from`. */
+static es_status fuse_layer(const job *j, int layer)
+{
+    const es_model *from = j->from;
+    const es_linear up = es_model_linear(from, layer, ES_MATRIX_FC);
+    const size_t d = (size_t)up.n_in, m = (size_t)up.n_out;
+    float *fc = NULL, *proj = NULL, *inner = NULL, *outer = NULL, *w = NULL;
+    double *row = NULL;
+    es_status status;
+    if ((status = load_array(&fc, j, from, layer, ES_ROLE_FC_WEIGHT)) < 0 ||
+        (status = load_array(&proj, j, from, layer, ES_ROLE_MLP_PROJ_WEIGHT)) <
+            0 ||
+        (status = load_array(&inner, j, from, layer, ES_ROLE_FC_BIAS)) < 0 ||
+        (status = load_array(&outer, j, from, layer, ES_ROLE_MLP_PROJ_BIAS)) <
+            0 ||
+        (status = es_alloc(&w, d * d, sizeof *w, "a fused matrix")) < 0 ||
+        (status = es_alloc(&row, d, sizeof *row, "a row")) < 0)
+        goto done;
+    /* The transpose of a product is the product of the transposes in reverse
+     * order. */
+    multiply(w, up.transposed ? proj : fc, up.transposed ? fc : proj, row, d,
+             m);
+    status = store_array(j->to, layer, ES_ROLE_FUSED_WEIGHT, w);
+    /* Only families with untransposed matrices have these biases. */
+    if (status == ES_OK && inner && outer &&
+        sum_constant(row, inner, proj, outer, d, m))
+        status = move_constant(j, layer, w, row);
+done:
+    free(fc);
+    free(proj);
+    free(inner);
+    free(outer);
+    free(w);
+    free(row);
+    return status;
+}
+
+es_status es_simplify_model(es_model *to, es_model *from, const char *where)
+{
+    const job j = {to, from, where};
+    es_status status = ES_OK;
+    es_model_make_weights(from, false);
+    for (size_t i = 0; status == ES_OK && i < to->params.n; i++) {
+        const es_param *param = &to->params.table[i];
+        status = copy_array(&j, param->layer, param->role);
+    }
+    for (int layer = 0; status == ES_OK && layer < to->config.n_layer; layer++)
+        if (es_params_find(&to->params, layer, ES_ROLE_FUSED_WEIGHT) &&
+            !es_params_find(&from->params, layer, ES_ROLE_FUSED_WEIGHT))
+            status = fuse_layer(&j, layer);
+    return status;
+}

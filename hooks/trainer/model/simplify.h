@@ -1,0 +1,48 @@
+/** Simplifies a trained model for private inference (AERO): folds WNorm and
+ *  SNorm into the matrices, multiplies the two matrices of linear FFNs, and
+ *  drops the FFNs of layers. Only a dropped FFN changes the function. */
+#ifndef ES_MODEL_SIMPLIFY_H
+#define ES_MODEL_SIMPLIFY_H
+
+#include "hooks/trainer/model/model.h"
+
+/**
+ * Computes the configuration of the simplified model: without WNorm and SNorm,
+ * and with ScFuFFN, ScFuFFNi x or ScFuFFNe x if all FFNs are linear. If only
+ * some are, ScFFN in a range of layers becomes ScFuFFN in this range.
+ *
+ *   config  a checked configuration
+ *   drop    layers that lose their FFN
+ *
+ * Returns ES_OK, or ES_EUSAGE if nothing can be simplified, if `drop` names a
+ * layer that does not exist or needs a linear FFN, if FFNs would remain between
+ * dropped ones or before and after them, or if the family has no ScFuFFN.
+ */
+es_status es_simplify_config(es_model_config *out,
+                             const es_model_config *config,
+                             es_layer_range drop) ES_MUST_USE;
+
+/**
+ * Stores the weights of `from` in `to`, whose configuration es_simplify_config
+ * has computed from that of `from`.
+ *
+ * Normalised matrices are those of an evaluation: WNorm's g V / |V|, and
+ * SNorm's W / sigma with the stored vectors. Products are sums in double,
+ * rounded once. With alpha and beta of the layer (1 if `from` has none), W =
+ * Wfc Wpr and c = bfc Wpr + bpr, the constant c moves to another bias, because
+ * ScFuFFN has none:
+ *
+ *     pythia         c / (alpha beta) is added to the attention's output bias
+ *     gpt2, no LN    delta with delta (W + alpha beta) = c is added to it
+ *     gpt2 with LN   delta with delta W = c is added to the bias of ln_2
+ *
+ *   where  beginning of error messages: the file's path
+ *
+ * Returns ES_OK; ES_EFORMAT, naming the array, if a value is not finite, or if
+ * c cannot be moved because the matrix is singular; ES_ENOMEM. After a failure
+ * `to` must not be used.
+ */
+es_status es_simplify_model(es_model *to, es_model *from,
+                            const char *where) ES_MUST_USE;
+
+#endif
