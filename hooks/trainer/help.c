@@ -121,3 +121,28 @@ const char es_probe_details[] =
     "\n" EMULATION INFERENCE
     "Exit codes: 0 success, 1 the loss was not finite, 2 usage, 3 an input\n"
     "or output failed, 128+N ended by signal N.";
+
+const char es_fuse_details[] =
+    "Simplifies a trained model as AERO does (arXiv 2410.13060) and writes it\n"
+    "to OUT, which --init accepts and which must not exist yet. IN is a\n"
+    "checkpoint, a folder of checkpoints, or weights that --init accepts.\n"
+    "\n"
+    "WNorm and SNorm become plain matrices, with the values of an\n"
+    "evaluation. The two matrices of a linear FFN, as in SM and SM+ScFFN,\n"
+    "become their product: the model becomes SM+ScFuFFN, and biases of the\n"
+    "FFN move to the attention's output or to LN. Products are computed in\n"
+    "double. --drop 8-11 removes the FFNs of these layers, and ScFuFFN\n"
+    "becomes ScFuFFNi4 (ScFuFFNe4 for the first layers); the layers' alpha\n"
+    "and beta are removed with them. Works for gpt2, pythia and sas.\n"
+    "\n"
+    "Both models run the same held-out data in fp32; their loss, perplexity\n"
+    "and mean entropies are printed. Without --drop they are the same\n"
+    "function: OUT is written only if the loss (relative to max(1, loss))\n"
+    "and every head's entropy agree to 1e-4. With --drop the model is\n"
+    "another function, so that it should be trained further:\n"
+    "\n"
+    "  entropy-train fuse saved fused.safetensors --data code.tok\n"
+    "  entropy-train --init fused.safetensors --data code.tok -o run.db\n"
+    "\n"
+    "Exit codes: 0 OUT is written, 1 the results differ or are not finite,\n"
+    "2 usage, 3 an input or output failed, 128+N ended by signal N.";

@@ -1,6 +1,6 @@
 /* The program entropy-train: defines its verbs (train, verify, bench, probe,
- * help), handles signals and exit codes, and prints the progress of a training
- * run on standard error. */
+ * fuse, help), handles signals and exit codes, and prints the progress of a
+ * training run on standard error. */
 #include "analyzer/base/colour.h"
 #include "analyzer/base/kernel.h"
 #include "analyzer/base/progress.h"
@@ -9,6 +9,7 @@
 #include "hooks/trainer/bench.h"
 #include "hooks/trainer/cpu/engine.h"
 #include "hooks/trainer/dry_run.h"
+#include "hooks/trainer/fuse.h"
 #include "hooks/trainer/help.h"
 #include "hooks/trainer/probe.h"
 #include "hooks/trainer/ranks/transport.h"
@@ -59,7 +60,7 @@ static bool should_stop(void *user)
 
 /* These verbs are defined at the end of the file. */
 static const es_command train_command, verify_command, bench_command,
-    probe_command, help_command;
+    probe_command, fuse_command, help_command;
 static const es_program program;
 
 /** Returns the exit code of a status; prints the message of a failure. */
@@ -437,6 +438,56 @@ static int run_probe(int argc, char **argv)
     return code;
 }
 
+/* --- fuse ---------------------------------------------------------------- */
+
+static es_status fuse_checkpoint(const es_settings *settings,
+                                 es_fuse_result *result)
+{
+    es_train_watch watch = {.on_warning = print_warning,
+                            .should_stop = should_stop};
+    if (!settings->init[0] || !settings->fused[0])
+        return es_fail(ES_EUSAGE, "name the weights to read and the checkpoint "
+                                  "to write: entropy-train fuse IN OUT");
+    if (!settings->data[0])
+        return es_fail(ES_EUSAGE, "no data: give --data FILE, a token file "
+                                  "made by entropy-corpus");
+    catch_signals();
+    return es_fuse(result, settings, &watch);
+}
+
+static int report_fuse(const es_settings *settings,
+                       const es_fuse_result *result)
+{
+    if (result->layers && !settings->quiet)
+        es_fuse_print(stdout, result);
+    if (caught_signal && !result->is_written)
+        return EXIT_SIGNAL + caught_signal;
+    if (result->is_written)
+        return 0;
+    fprintf(stderr, "entropy-train: %s: not written, because %s\n",
+            settings->fused,
+            isfinite(result->loss_before.ce)
+                ? "the results differ by more than rounding"
+                : "the loss of the weights is not finite");
+    return EXIT_RESULT;
+}
+
+static int run_fuse(int argc, char **argv)
+{
+    es_settings settings;
+    es_fuse_result result = {.n_layers = 0};
+    es_settings_default(&settings, ES_VERB_FUSE);
+    es_status status = es_settings_parse(&settings, argc, argv);
+    if (status == ES_OK && print_information(&settings, &fuse_command))
+        return 0;
+    if (status == ES_OK)
+        status = fuse_checkpoint(&settings, &result);
+    int code = status == ES_OK ? report_fuse(&settings, &result)
+                               : report_failure(status);
+    es_fuse_free(&result);
+    return code;
+}
+
 /* --- verify and bench ---------------------------------------------------- */
 
 static es_status verify_cases(const es_settings *settings,
@@ -527,6 +578,14 @@ static const es_command probe_command = {
     ES_SETTINGS_OPTIONS(ES_VERB_PROBE),
     .main = run_probe,
 };
+static const es_command fuse_command = {
+    .name = "entropy-train fuse",
+    .synopsis = "IN OUT --data FILE [--drop LAYERS] [OPTION...]",
+    .summary = "simplify a trained model for private inference",
+    .details = es_fuse_details,
+    ES_SETTINGS_OPTIONS(ES_VERB_FUSE),
+    .main = run_fuse,
+};
 static const es_command help_command = {
     .name = "entropy-train help",
     .synopsis = ES_HELP_SYNOPSIS,
@@ -537,10 +596,11 @@ static const es_command help_command = {
 };
 static const es_command *const commands[] = {&train_command, &verify_command,
                                              &bench_command, &probe_command,
-                                             &help_command};
+                                             &fuse_command,  &help_command};
 static const es_named_text exits[] = {
     {"0", "done, or stopped by RUN.db.stop"},
-    {"1", "the loss was no longer finite; verify: a case fails"},
+    {"1", "the loss was no longer finite; verify: a case fails; fuse: the "
+          "results differ"},
     {"2", "the command line is wrong"},
     {"3", "an input or output failed"},
     {"128+N", "ended by signal N; the run is closed as stopped"},

@@ -93,11 +93,11 @@ static void check_words(es_settings *settings, char *text)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     static const es_verb verbs[] = {ES_VERB_TRAIN, ES_VERB_VERIFY,
-                                    ES_VERB_BENCH, ES_VERB_PROBE};
+                                    ES_VERB_BENCH, ES_VERB_PROBE, ES_VERB_FUSE};
     es_settings settings;
     if (n == 0)
         return 0;
-    es_verb verb = verbs[bytes[0] / 2 % 4];
+    es_verb verb = verbs[bytes[0] / 2 % (sizeof verbs / sizeof *verbs)];
     es_settings_default(&settings, verb);
     /* The configuration of a checkpoint always begins with a brace. */
     bool kept = bytes[0] == '{';

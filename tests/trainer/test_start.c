@@ -1,5 +1,6 @@
 /* Tests which settings a file of weights determines, and probes of weights that
  * other programs have written. */
+#include "hooks/trainer/fuse.h"
 #include "hooks/trainer/probe.h"
 #include "hooks/trainer/verify.h"
 #include "tests/support/reference_case.h"
@@ -161,6 +162,19 @@ TEST(another_file_of_weights_sets_its_settings)
     assert_int_equal(s.model.n_layer, other.model.n_layer);
     assert_int_equal(s.model.d_model, 32);
     assert_int_equal(s.model.family, ES_FAMILY_PYTHIA);
+}
+
+TEST(published_weights_have_no_linear_ffn)
+{
+    AUTO_BY(es_verify_case_free) es_verify_case it = write_case("g02_sm_ln_gt");
+    es_settings s = parse("\"n_head\": 3", NULL, NULL);
+    const es_train_watch watch = {0};
+    es_fuse_result result;
+    snprintf(s.fused, sizeof s.fused, "%s/fused.safetensors", folder);
+    es_assert_status(ES_EUSAGE, "the FFN of SM+LN+GT is not linear",
+                     es_fuse(&result, &s, &watch));
+    assert_int_equal(access(s.fused, F_OK), -1);
+    es_fuse_free(&result);
 }
 
 static int set_up(void **state)

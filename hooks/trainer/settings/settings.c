@@ -25,6 +25,7 @@ void es_settings_default(es_settings *out, es_verb verb)
                          .world = 1,
                          .rank = -1,
                          .rank_timeout = 1800,
+                         .drop = {0, -1},
                          .verb = verb};
     es_model_config_default(&out->model);
     es_train_config_default(&out->train);
@@ -200,11 +201,12 @@ static void settle_family(es_settings *settings)
 
 es_status es_settings_parse(es_settings *settings, int argc, char **argv)
 {
-    const char *name =
-        settings->verb == ES_VERB_TRAIN    ? "entropy-train"
-        : settings->verb == ES_VERB_VERIFY ? "entropy-train verify"
-        : settings->verb == ES_VERB_BENCH  ? "entropy-train bench"
-                                           : "entropy-train probe";
+    const char *name = settings->verb == ES_VERB_TRAIN ? "entropy-train"
+                       : settings->verb == ES_VERB_VERIFY
+                           ? "entropy-train verify"
+                       : settings->verb == ES_VERB_BENCH ? "entropy-train bench"
+                       : settings->verb == ES_VERB_FUSE  ? "entropy-train fuse"
+                                                        : "entropy-train probe";
     const es_command command = {.name = name,
                                 ES_SETTINGS_OPTIONS(settings->verb)};
     es_status status =

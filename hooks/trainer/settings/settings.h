@@ -24,7 +24,8 @@ typedef enum es_verb {
     ES_VERB_TRAIN = 1,
     ES_VERB_VERIFY = 2,
     ES_VERB_BENCH = 4,
-    ES_VERB_PROBE = 8
+    ES_VERB_PROBE = 8,
+    ES_VERB_FUSE = 16
 } es_verb;
 
 typedef struct es_settings {
@@ -75,8 +76,10 @@ typedef struct es_settings {
     /* probe: use batches from random places, which the seed determines */
     bool random;
     bool no_record, dry_run, quiet, help, version;
-    char init[ES_PATH_SIZE]; /* file of initial weights; "": draw them from the
-                                seed */
+    char init[ES_PATH_SIZE];  /* file of initial weights; "": draw them from the
+                                 seed */
+    char fused[ES_PATH_SIZE]; /* fuse: checkpoint to write; "" if not given */
+    es_layer_range drop;      /* fuse: layers that lose their FFN */
     char preset[ES_PRESET_NAME_SIZE]; /* name of a preset; "": none; "list":
                                          print all names */
     es_verb verb;                     /* the verb that these settings belong
@@ -94,8 +97,8 @@ typedef struct es_settings {
 void es_settings_default(es_settings *out, es_verb verb);
 
 /** Tags of a row, in addition to its verbs. KEPT: the setting is stored in the
- *  configuration of a run. OF_WEIGHTS: a probe reads the setting from the
- *  weights file unless the user gives it. */
+ *  configuration of a run. OF_WEIGHTS: probe and fuse read the setting
+ *  from the weights file unless the user gives it. */
 #define ES_SETTING_KEPT (1u << 8)
 #define ES_SETTING_OF_WEIGHTS (1u << 9)
 
@@ -111,7 +114,8 @@ const void *es_settings_defaults(const es_command *command);
 /** Initialises the members of a verb's es_command that concern options. */
 #define ES_SETTINGS_OPTIONS(verb)                                              \
     .options = es_settings_table, .n_options = ES_N_SETTINGS, .takes = verb,   \
-    .hides = (verb) == ES_VERB_PROBE ? ES_SETTING_OF_WEIGHTS : 0,              \
+    .hides =                                                                   \
+        (verb) & (ES_VERB_PROBE | ES_VERB_FUSE) ? ES_SETTING_OF_WEIGHTS : 0,   \
     .defaults = es_settings_defaults
 
 /**

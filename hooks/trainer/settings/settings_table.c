@@ -33,7 +33,8 @@
 #define PASS (ES_VERB_TRAIN | ES_VERB_PROBE)
 #define KEPT ES_SETTING_KEPT
 #define MODEL (RUNS | ES_VERB_PROBE | ES_SETTING_OF_WEIGHTS)
-#define ALL (RUNS | ES_VERB_VERIFY | ES_VERB_PROBE)
+#define VERBS (RUNS | ES_VERB_VERIFY | ES_VERB_PROBE)
+#define ALL (VERBS | ES_VERB_FUSE)
 /* 2^53: a double represents every smaller whole number exactly. */
 #define LARGE 9007199254740992
 #define BELOW_ONE 0.999999999 /* a decay rate of 1 would divide by zero */
@@ -141,21 +142,60 @@ static es_status read_checkpoint(void *field, const es_option *option,
     return ES_OK;
 }
 
+/* Reads the arguments IN and OUT of fuse. */
+static es_status read_fused(void *field, const es_option *option,
+                            const char *value, const char *where)
+{
+    es_settings *settings = field;
+    (void)option, (void)where;
+    if (settings->fused[0])
+        return es_fail(ES_EUSAGE, "'%s': only IN and OUT can be given", value);
+    char *to = settings->init[0] ? settings->fused : settings->init;
+    if (strlen(value) >= sizeof settings->init)
+        return es_fail(ES_EUSAGE, "the path of a checkpoint is too long");
+    strcpy(to, value);
+    return ES_OK;
+}
+
+/* Reads a range of layers, as in 8-11, or one layer. */
+static es_status read_layers(void *field, const es_option *option,
+                             const char *value, const char *where)
+{
+    char first[32];
+    const size_t n = strcspn(value, "-");
+    int64_t from = 0, to = 0;
+    (void)option;
+    snprintf(first, sizeof first, "%.*s", n < 30 ? (int)n : 30, value);
+    if (es_int_parse(&from, first, 0, INT_MAX) != ES_OK ||
+        es_int_parse(&to, value[n] ? value + n + 1 : first, from, INT_MAX) !=
+            ES_OK)
+        return es_fail(ES_EUSAGE,
+                       "%s: '%.40s': expected a range of layers, as in 8-11",
+                       where, value);
+    *(es_layer_range *)field = (es_layer_range){(int)from, (int)to};
+    return ES_OK;
+}
+
 /* --- the table ------------------------------------------------------------*/
 
 const es_option es_settings_table[ES_N_SETTINGS] = {
     {.tags = ES_VERB_PROBE, ES_OPT_CALL(es_settings, init, read_checkpoint)},
     {.tags = ES_VERB_VERIFY, ES_OPT_LIST(es_settings, cases, n_cases)},
+    {.tags = ES_VERB_FUSE, ES_OPT_ALL(read_fused)},
 
     {ROW("arch", "ARCH", RUNS | KEPT, "architecture, for example 'SM+LN+G'"),
      ES_OPT_CALL(es_settings, model.arch, read_arch), .print = print_arch},
-    {TEXT("data", "FILE", data, PASS | KEPT,
+    {TEXT("data", "FILE", data, PASS | ES_VERB_FUSE | KEPT,
           "token file to read, made by entropy-corpus")},
     {TEXT("out", "FILE", out, PASS, "run file to record into"), .letter = 'o'},
     {ROW("store", "STORE", PASS,
          "format while recording: auto, sqlite or fragment (RUN.esf); auto "
          "uses a fragment on nfs and other file systems shared between hosts"),
      ES_OPT_CHOICE(es_settings, store, stores)},
+    {ROW("drop", "LAYERS", ES_VERB_FUSE,
+         "drop the FFNs of these layers, the first or the last ones, such as "
+         "8-11"),
+     ES_OPT_CALL(es_settings, drop, read_layers)},
     {FLAG("no-record", no_record, PASS, "do not record a run file")},
     {TEXT("init", "FILE", init, PASS | KEPT,
           "start from these weights: a checkpoint, or safetensors of GPT-2, "
@@ -176,9 +216,11 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {CHOICE("family", "NAME", model.family, es_family_names, RUNS,
             "gpt2, pythia, llama, sas, roberta or vit; bert only in probe")},
     {INT("n-layer", "L", model.n_layer, 1, INT_MAX, RUNS, "layers")},
-    {INT("n-head", "H", model.n_head, 1, INT_MAX, MODEL, "heads per layer")},
+    {INT("n-head", "H", model.n_head, 1, INT_MAX, MODEL | ES_VERB_FUSE,
+         "heads per layer")},
     {INT("d-model", "D", model.d_model, 1, INT_MAX, RUNS, "model width")},
-    {INT("ctx", "T", model.ctx, 1, INT_MAX, MODEL, "context length in tokens")},
+    {INT("ctx", "T", model.ctx, 1, INT_MAX, MODEL | ES_VERB_FUSE,
+         "context length in tokens")},
     {INT("vocab", "V", model.vocab, 0, INT_MAX, RUNS,
          "vocabulary size; 0 uses that of the token file, and any other value "
          "must equal it")},
@@ -254,7 +296,7 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {INT("seed", "N", model.seed, 0, LARGE, MODEL,
          "random seed of the initial parameters and the batches")},
 
-    {INT("batch", "B", model.batch, 1, INT_MAX, MODEL,
+    {INT("batch", "B", model.batch, 1, INT_MAX, MODEL | ES_VERB_FUSE,
          "sequences per micro-batch")},
     {INT("accumulate", "N", train.accumulate, 1, 1e6, TRAIN,
          "micro-batches per step")},
@@ -289,8 +331,8 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
          "steps between evaluations; 0 for none")},
     {INT("eval-batches", "N", eval_batches, 1, 1e9, TRAIN,
          "micro-batches per evaluation")},
-    {INT("batches", "N", eval_batches, 1, 1e9, ES_VERB_PROBE,
-         "number of micro-batches that the probe evaluates")},
+    {INT("batches", "N", eval_batches, 1, 1e9, ES_VERB_PROBE | ES_VERB_FUSE,
+         "number of held-out micro-batches to evaluate")},
     {FLAG("random", random, ES_VERB_PROBE | KEPT,
           "read micro-batches from random places, determined by the seed, "
           "instead of the places that a training run evaluates")},
@@ -360,9 +402,9 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
           "micro-batch")},
     {INT("pairs", "N", pairs, 5, 1e6, ES_VERB_BENCH,
          "pairs of steps, with and without recording, to compare")},
-    {TEXT("backend", "NAME", backend, ALL | KEPT,
+    {TEXT("backend", "NAME", backend, VERBS | KEPT,
           "cpu, cuda, or auto: cuda if there is a device, else cpu")},
-    {CHOICE("precision", "TYPE", precision, precisions, ALL,
+    {CHOICE("precision", "TYPE", precision, precisions, VERBS,
             "precision of activations and products: fp32 or bf16; with cuda "
             "also tf32 or fp16")},
     {CHOICE("products", "NAME", products, libraries, ALL,
@@ -370,7 +412,8 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
             "the faster available one for each product")},
     {INT("threads", "N", threads, 0, 1024, ALL,
          "threads; 0 for the number of available processors")},
-    {FLAG("quiet", quiet, PASS, "do not show progress"), .letter = 'q'},
+    {FLAG("quiet", quiet, PASS | ES_VERB_FUSE, "do not show progress"),
+     .letter = 'q'},
     {FLAG("help", help, ALL, "print this help"), .letter = 'h'},
     {FLAG("version", version, ALL, "print the version"), .letter = 'V'},
 };

@@ -1,0 +1,61 @@
+/** Implements entropy-train fuse: simplifies a trained model for private
+ *  inference (model/simplify.h) and compares it with the original on held-out
+ *  data. */
+#ifndef ES_FUSE_H
+#define ES_FUSE_H
+
+#include "hooks/trainer/start.h"
+#include "hooks/trainer/train.h"
+
+/** Largest difference of the loss, relative to max(1, loss), and of a head's
+ *  entropy in nats, that counts as rounding. Trained models of 12 layers differ
+ *  by 2e-7; fp32 rounds logits of 1000 to 1e-4. */
+#define ES_FUSE_TOLERANCE 1e-4
+
+/** A layer of both models, or all layers. Entropies are in nats, means over the
+ *  heads with a finite entropy, NaN if no entropy is finite. */
+typedef struct es_fuse_layer {
+    double before, after;
+    /* largest difference of a head between the models; 0 if the head's entropy
+     * is NaN in both, NaN if in one of them */
+    double difference;
+} es_fuse_layer;
+
+typedef struct es_fuse_result {
+    es_start start;                    /* description of the weights */
+    es_settings before, after;         /* settings of both models */
+    es_losses loss_before, loss_after; /* on the same held-out data */
+    es_fuse_layer *layers; /* (n_layers + 1) one for each layer, then one for
+                              all layers; NULL if the evaluation was stopped */
+    int n_layers;
+    int n_fused;    /* layers whose two matrices were multiplied */
+    int n_dropped;  /* layers that lost their FFN; 0: the step is exact */
+    bool is_folded; /* WNorm or SNorm was folded into the matrices */
+    bool is_equal;  /* the results are within ES_FUSE_TOLERANCE; false if a
+                       loss is NaN */
+    bool is_written;
+} es_fuse_result;
+
+/**
+ * Simplifies the model in settings->init, a checkpoint, a folder of checkpoints
+ * or weights that --init accepts, and writes it to settings->fused, as a
+ * checkpoint at step 0 of a new run. Both models run settings->eval_batches
+ * micro-batches of held-out data, in fp32 on the CPU, without emulated half
+ * precision. The file is written only if the results are equal or an FFN was
+ * dropped; it appears complete or not at all.
+ *
+ *   watch  callbacks, of which on_warning and should_stop are called
+ *
+ * Returns ES_OK (see the result); ES_EUSAGE; ES_EIO, also if settings->fused
+ * exists; ES_EFORMAT; or a status of es_start_settings, es_trainer_new,
+ * es_start_load, es_simplify_model or es_checkpoint_write. The result must be
+ * freed in every case.
+ */
+es_status es_fuse(es_fuse_result *result, const es_settings *settings,
+                  const es_train_watch *watch) ES_MUST_USE;
+void es_fuse_free(es_fuse_result *result);
+
+/** Prints the result as a table. */
+void es_fuse_print(FILE *out, const es_fuse_result *result);
+
+#endif
