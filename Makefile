@@ -146,7 +146,7 @@ SCRIPTS = $(sort $(wildcard tests/*/test_*.sh))
 # Scripts that the pass with sanitizers runs in addition to the test programs, because they confront the
 # programs with broken files, options and peers.
 SANITIZED = cli cli_errors fragments salvage salvage_fragment merge_fragments \
-    watch_rules train_cli probe sweep_command sql soak
+    watch_rules train_cli probe fuse sweep_command sql soak
 SANITIZED_SCRIPTS = $(foreach name,$(SANITIZED),$(filter %/test_$(name).sh,$(SCRIPTS)))
 SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
 
