@@ -124,6 +124,7 @@ static void put(pass *p, int64_t step)
                              p->per_column);
     if (column >= steps->n_columns)
         column = steps->n_columns - 1;
+    steps->merged = steps->merged || p->starts[column] >= 0;
     if (p->starts[column] < 0)
         p->starts[column] = step;
     for (size_t i = 0; i < steps->n_rows; i++) {
@@ -318,6 +319,7 @@ es_status es_draw_raster(es_picture **out, es_drawing *drawing)
     es_range range = ES_RANGE_NONE;
     es_raster_panel *panels;
     double top = es_drawing_top(drawing);
+    bool merged = false;
     es_status status = es_drawing_array(drawing, &panels, drawing->n);
     if (status < 0)
         return status;
@@ -327,18 +329,21 @@ es_status es_draw_raster(es_picture **out, es_drawing *drawing)
             return status;
         es_range_add_all(&range, steps.values, steps.n_rows * steps.n_columns);
         panels[i] = panel_of(drawing, i, &steps);
+        merged = merged || steps.merged;
     }
     if (policy == ES_MAX_OBSERVED || policy == ES_MAX_RUN)
         top = range.high >= range.low ? range.high : NAN;
     es_series_scale scale = es_drawing_scale(drawing, &range, top);
     return es_raster_draw(
-        out, &(es_raster){
-                 .style = drawing->style,
-                 .panels = panels,
-                 .n_panels = drawing->n,
-                 .low = scale.low,
-                 .high = scale.high,
-                 .logarithmic = scale.logarithmic,
-                 .scale_text = drawing->axis,
-                 .note = "merged samples show the most extreme value, or NaN"});
+        out,
+        &(es_raster){.style = drawing->style,
+                     .panels = panels,
+                     .n_panels = drawing->n,
+                     .low = scale.low,
+                     .high = scale.high,
+                     .logarithmic = scale.logarithmic,
+                     .scale_text = drawing->axis,
+                     .note = merged ? "A column of several samples shows their "
+                                      "most extreme value, or NaN."
+                                    : NULL});
 }

@@ -156,6 +156,7 @@ typedef struct es_steps {
     double left, right; /* steps at the left edge of the first column and at the
                            right edge of the last column */
     double first, last; /* steps of the first and the last sample */
+    bool merged;        /* true if a column has several samples */
 } es_steps;
 
 #define ES_STEPS_MOST 2048
