@@ -193,10 +193,18 @@ static void append_pairs(es_picture *picture, es_picture_shape shape,
 void es_picture_polyline(es_picture *picture, const double *points, size_t n,
                          double line_width, es_color stroke)
 {
-    if (n > 0 && settle_length(&line_width))
+    es_picture_dashed_polyline(picture, points, n, line_width, 0, stroke);
+}
+
+void es_picture_dashed_polyline(es_picture *picture, const double *points,
+                                size_t n, double line_width, double dash,
+                                es_color stroke)
+{
+    if (n > 0 && settle_length(&line_width) && settle_coordinate(&dash))
         append_pairs(picture,
                      (es_picture_shape){.kind = ES_SHAPE_POLYLINE,
                                         .size = line_width,
+                                        .dash = dash,
                                         .color = stroke},
                      points, n);
 }

@@ -68,6 +68,11 @@ void es_picture_dashed(es_picture *picture, double x0, double y0, double x1,
  *  finite interrupts the line. */
 void es_picture_polyline(es_picture *picture, const double *points, size_t n,
                          double line_width, es_color stroke);
+/** Appends a polyline whose dashes and gaps are `dash` points long; the dashes
+ *  continue around its corners. */
+void es_picture_dashed_polyline(es_picture *picture, const double *points,
+                                size_t n, double line_width, double dash,
+                                es_color stroke);
 /**
  * Appends adjacent vertical bars, which show a series of many samples.
  *

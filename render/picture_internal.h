@@ -34,7 +34,7 @@ typedef struct es_picture_shape {
     /* Sides of an area, or distance from start to end of a line. */
     double width, height;
     double size;    /* line width, radius, column width or font size */
-    double dash;    /* length of the dashes of a line; 0: solid */
+    double dash;    /* length of the dashes of a line or polyline; 0: solid */
     double degrees; /* rotation of a text, counter-clockwise */
     es_align align;
     es_font_weight weight;

@@ -121,9 +121,12 @@ static void play_polyline(const player *p, const es_picture_shape *s)
     }
     use_color(p->cr, s->color);
     cairo_set_line_width(p->cr, s->size);
-    cairo_set_line_cap(p->cr, CAIRO_LINE_CAP_ROUND);
+    cairo_set_line_cap(p->cr, s->dash > 0 ? CAIRO_LINE_CAP_BUTT
+                                          : CAIRO_LINE_CAP_ROUND);
     cairo_set_line_join(p->cr, CAIRO_LINE_JOIN_ROUND);
+    cairo_set_dash(p->cr, &s->dash, s->dash > 0, 0);
     cairo_stroke(p->cr);
+    cairo_set_dash(p->cr, NULL, 0, 0);
     cairo_set_line_join(p->cr, CAIRO_LINE_JOIN_MITER);
 }
 

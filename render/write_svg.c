@@ -170,9 +170,13 @@ static void write_polyline(svg *s, const es_picture_shape *shape)
     pen p = {.s = s};
     size_t run = 0; /* number of points since the last move */
     put_format(s,
-               "<path fill=\"none\" stroke-linecap=\"round\""
-               " stroke-linejoin=\"round\"%c stroke-width=\"%l\" d=\"",
-               "stroke", shape->color, shape->size);
+               "<path fill=\"none\"%s stroke-linejoin=\"round\"%c"
+               " stroke-width=\"%l\"",
+               shape->dash > 0 ? "" : " stroke-linecap=\"round\"", "stroke",
+               shape->color, shape->size);
+    if (shape->dash > 0)
+        put_format(s, " stroke-dasharray=\"%l\"", shape->dash);
+    put_format(s, " d=\"");
     for (size_t i = 0; i < shape->n; i++) {
         double x = points[2 * i], y = points[2 * i + 1];
         if (isnan(x))

@@ -24,8 +24,8 @@
     FIGURE(CURVES, curves, "a figure of curves", any, NULL, NULL,              \
            "curves      every layer over the steps")                           \
     FIGURE(DELTA, delta, "a delta", heads, NULL, NULL,                         \
-           "delta       heatmap of every run minus the first, or\n"            \
-           "              minus the --baseline")                               \
+           "delta       heatmap of every run minus the first or the "          \
+           "--baseline")                                                       \
     FIGURE(BANDS, bands, "a figure of bands", heads, NULL, NULL,               \
            "bands       share of heads in each quarter of the largest "        \
            "entropy")                                                          \
@@ -50,8 +50,8 @@
            "raster      every layer and every head over the steps, in "        \
            "colours")                                                          \
     FIGURE(MAPS, maps, "a figure of attention maps", maps, NULL, NULL,         \
-           "maps        attention maps of every layer; with --heads LAYER,\n"  \
-           "              of its heads")                                       \
+           "maps        attention maps of every layer or, with --heads, of "   \
+           "its heads")                                                        \
     FIGURE(TIMELINE, timeline, "a timeline", any, NULL, NULL,                  \
            "timeline    key series over the steps, flags and events below")
 

@@ -11,11 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-    LINE_LEAST = 4
-}; /* minimum number of samples that are drawn as a line;
-      fewer are drawn as markers */
-
 /* The training line and the evaluation line of a run. */
 typedef struct pair {
     /* Both contain a single line, which has no points (n = 0) if the phase was
@@ -52,39 +47,85 @@ static es_status read_phase(es_group_lines *out, es_drawing *drawing, size_t i,
 
 /* --- drawing --------------------------------------------------------------*/
 
+/* The values of a line that the y axis should show. */
+typedef struct tail {
+    double high; /* the largest one without outliers; NaN if there is none */
+    bool rises;  /* true if it is more than twice the line's first value */
+} tail;
+
 /*
- * Chooses the upper limit of the y axis so that a single huge loss does not
- * flatten all other values. With d as the distance between the 5% and the 95%
- * quantile, the limit is the largest value that is at most 3 d above the 95%
- * quantile. Sets *out to NaN if no value is higher, so that no limit is needed.
+ * Measures the finite values of a line from step `from` on, or of its upper
+ * bounds if its seeds are merged. Outliers, which would flatten all other
+ * values, are left out: with d as the distance between the 5% and the 95%
+ * quantile, values more than 3 d above the 95% quantile.
  */
+static es_status measure_tail(tail *out, es_drawing *drawing,
+                              const es_group_lines *lines, double from)
+{
+    const es_run_lines *line = &lines->mean;
+    const float *values =
+        lines->high.values ? lines->high.values : line->values;
+    es_distribution all;
+    float *sorted;
+    es_status status = es_drawing_array(drawing, &sorted, line->n + 1);
+    *out = (tail){.high = NAN};
+    if (status < 0)
+        return status;
+    size_t first = 0, start = 0;
+    while (first < line->n && !isfinite(values[first]))
+        first++;
+    while (start < line->n && !((double)line->steps[start] >= from))
+        start++;
+    es_stats_distribution(&all, sorted, values + start, line->n - start);
+    double low = es_stats_quantile(&all, 0.05);
+    double high = es_stats_quantile(&all, 0.95);
+    size_t n = all.n_finite;
+    while (n > 0 && !((double)sorted[n - 1] <= high + 3 * (high - low)))
+        n--;
+    if (n == 0)
+        return ES_OK;
+    out->high = (double)sorted[n - 1];
+    out->rises = out->high > 2 * (double)values[first];
+    return ES_OK;
+}
+
+/* Returns the step at which the last two thirds of the run begin, up to its
+ * last finite value. */
+static double last_thirds(const pair *p)
+{
+    double first = INFINITY, last = -INFINITY;
+    for (int k = 0; k < 2; k++) {
+        const es_run_lines *line = k ? &p->eval.mean : &p->train.mean;
+        for (size_t i = 0; i < line->n; i++) {
+            if (!isfinite(line->values[i]))
+                continue;
+            first = fmin(first, (double)line->steps[i]);
+            last = fmax(last, (double)line->steps[i]);
+        }
+    }
+    return first + (last - first) / 3;
+}
+
+/* Chooses the upper limit of the y axis: the largest value in the last two
+ * thirds of each run. Lines that rise to more than twice their first value,
+ * because the run diverged, do not count if there are others. *out is NaN if
+ * there is no such value. */
 static es_status choose_limit(double *out, es_drawing *drawing,
                               const pair *pairs)
 {
-    size_t n_values = 0;
-    es_distribution all;
-    float *values;
-    for (size_t i = 0; i < drawing->n; i++)
-        n_values += pairs[i].train.mean.n + pairs[i].eval.mean.n;
-    es_status status = es_drawing_array(drawing, &values, n_values * 2);
-    if (status < 0)
-        return status;
-    float *end = values;
-    for (size_t i = 0; i < 2 * drawing->n; i++) {
-        const pair *p = &pairs[i / 2];
-        const es_run_lines *lines = i % 2 ? &p->eval.mean : &p->train.mean;
-        if (lines->n)
-            memcpy(end, lines->values, lines->n * sizeof *end);
-        end += lines->n;
+    double limits[] = {NAN, NAN}; /* of lines that fall, and that rise */
+    for (size_t i = 0; i < drawing->n; i++) {
+        double from = last_thirds(&pairs[i]);
+        for (int k = 0; k < 2; k++) {
+            tail t;
+            es_status status = measure_tail(
+                &t, drawing, k ? &pairs[i].eval : &pairs[i].train, from);
+            if (status < 0)
+                return status;
+            limits[t.rises] = fmax(limits[t.rises], t.high);
+        }
     }
-    es_stats_distribution(&all, values + n_values, values, n_values);
-    double low = es_stats_quantile(&all, 0.05);
-    double high = es_stats_quantile(&all, 0.95);
-    double limit = high + 3 * (high - low);
-    size_t i = all.n_finite;
-    while (i > 0 && !((double)all.sorted[i - 1] <= limit))
-        i--;
-    *out = i > 0 && i < all.n_finite ? (double)all.sorted[i - 1] : NAN;
+    *out = isnan(limits[0]) ? limits[1] : limits[0];
     return ES_OK;
 }
 
@@ -128,9 +169,7 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
         curves[i] = curve_of(&p->train, i,
                              p->eval.mean.n ? ES_PEN_THIN : ES_PEN_NORMAL);
         curves[i].spikes = p->spikes;
-        curves[n + i] = curve_of(&p->eval, i,
-                                 p->eval.mean.n < LINE_LEAST ? ES_PEN_MARKS
-                                                             : ES_PEN_STRONG);
+        curves[n + i] = curve_of(&p->eval, i, ES_PEN_DASHED);
         /* The label also counts runs whose training loss ended in NaN although
          * their evaluations are finite. */
         es_group_lines said = *named;
@@ -166,16 +205,15 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
                  "; rings: training spikes, window of %lld samples",
                  (long long)options->spikes);
     snprintf(note, sizeof note, "%s%s%s%s",
-             trained && evaluated
-                 ? "thin lines: training; markers: held-out data"
-             : trained ? "training"
-                       : "held-out data",
+             trained && evaluated ? "solid: training; dashed: held-out data"
+             : trained            ? "training"
+                                  : "held-out data",
              smoothed, ringed,
              !ranges ? ""
              : trained && evaluated
                  ? "; mean over seeds, shaded: range on held-out data"
                  : "; mean and range over seeds");
-    if (!figure.logarithmic &&
+    if (!figure.logarithmic && !options->full &&
         (status = choose_limit(&figure.limit, drawing, pairs)) < 0)
         return status;
     return es_curves_draw(out, &figure);

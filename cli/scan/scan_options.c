@@ -168,6 +168,8 @@ static const es_option table[] = {
     {"perplexity", 0, NULL, "loss: show perplexity instead",
      ES_OPT_FLAG(es_scan_options, figures.perplexity),
      .tags = PICTURE | OF(LOSS)},
+    {"full", 0, NULL, "loss: fit the axis to all values (last two thirds)",
+     ES_OPT_FLAG(es_scan_options, figures.full), .tags = PICTURE | OF(LOSS)},
     {"tokens", 0, NULL, "loss: plot against tokens instead of steps",
      ES_OPT_FLAG(es_scan_options, figures.tokens), .tags = PICTURE | OF(LOSS)},
     {"cost", 0, "COST",

@@ -43,23 +43,29 @@
 #define RING_WIDTH 1.0
 #define EDGE_HEIGHT 3.0
 #define EDGE_WIDTH 1.5
+#define ARROW_AIR 11.0 /* height of the arrows above a plot */
+#define ARROW_WIDTH 4.0
+#define ARROW_HEIGHT 7.0
 
 /* --- values ---------------------------------------------------------------*/
 
 static const es_range nothing = ES_RANGE_NONE;
 
+static bool is_limited(const es_curves *figure)
+{
+    return isfinite(figure->limit) && figure->limit != 0;
+}
+
 static void measure_values(es_curves_sheet *sheet, es_range *range,
                            const es_curve *curve, const float *values)
 {
-    double limit = sheet->figure->limit;
-    if (!(isfinite(limit) && limit != 0))
-        limit = INFINITY;
+    double limit = is_limited(sheet->figure) ? sheet->figure->limit : INFINITY;
     for (size_t i = 0; values && i < curve->n; i++) {
         double value = (double)values[i];
         if (isfinite(value) && value <= limit) {
             es_range_add(range, value);
         } else if (isfinite(value)) {
-            sheet->beyond = fmax(sheet->beyond, value); /* fmax ignores NaN */
+            sheet->beyond = true;
         } else if (values == curve->values && !es_is_missing(values[i])) {
             sheet->nonfinite = true;
         }
@@ -199,7 +205,8 @@ static void share_range(es_curves_sheet *sheet)
 }
 
 /* Extends the range of the values to the range of the y axis. The axis includes
- * zero unless zero is far from the values, and is never empty. */
+ * zero unless zero is far from the values or the axis is limited, and is never
+ * empty. */
 static void choose_range(es_range *range, const es_curves *figure)
 {
     double reference = figure->reference;
@@ -212,7 +219,8 @@ static void choose_range(es_range *range, const es_curves *figure)
     }
     if (!(low <= high))
         low = high = 0; /* the panel has no finite value */
-    if (low >= 0 && (referred || counted || low <= high / 2 || low == high))
+    if (low >= 0 && (referred || counted || low == high ||
+                     (low <= high / 2 && !is_limited(figure))))
         low = 0;
     if (high <= 0 && low == high)
         high = 0;
@@ -249,7 +257,6 @@ static es_status measure_panels(es_curves_sheet *sheet)
 {
     const es_curves *figure = sheet->figure;
     double least = INFINITY;
-    sheet->beyond = NAN;
     for (size_t i = 0; i < figure->n_panels; i++) {
         sheet->blocks[i] = (es_curves_block){.panel = &figure->panels[i],
                                              .first = INFINITY,
@@ -616,24 +623,14 @@ static void clear_spans(const plotter *p)
         p->pairs[i] = NAN;
 }
 
-static bool is_broken(const plotter *p, const es_curve *curve, size_t i)
+static bool is_broken(const es_curve *curve, size_t i)
 {
-    (void)p;
     return !isfinite(curve->values[i]) && !es_is_missing(curve->values[i]);
 }
 
-static bool is_beyond(const plotter *p, const es_curve *curve, size_t i)
-{
-    return isfinite(curve->values[i]) &&
-           (double)curve->values[i] > p->sheet->figure->limit;
-}
-
-/* Marks the samples for which is_such returns true, along a horizontal edge at
- * y outside the plot. The interval between two consecutive marked samples is
- * marked too, and adjacent marks are merged. */
-static void draw_edge(const plotter *p, double y, es_color color,
-                      bool (*is_such)(const plotter *, const es_curve *,
-                                      size_t))
+/* Marks NaN and infinite samples below the plot. The interval between two
+ * consecutive ones is marked too, and adjacent marks are merged. */
+static void draw_edge(const plotter *p)
 {
     const es_curves_panel *panel = p->block->panel;
     const es_box *plot = &p->block->plot;
@@ -642,10 +639,10 @@ static void draw_edge(const plotter *p, double y, es_color color,
         const es_curve *curve = &panel->curves[k];
         size_t last = 0;
         for (size_t i = 0; i < curve->n; i++) {
-            if (!is_such(p, curve, i))
+            if (!is_broken(curve, i))
                 continue;
             size_t column = column_of(p, sample_x(p, curve, i));
-            bool on = i > 0 && is_such(p, curve, i - 1) && last < column;
+            bool on = i > 0 && is_broken(curve, i - 1) && last < column;
             for (size_t at = on ? last : column; at <= column; at++)
                 p->marked[at] = true;
             last = column;
@@ -660,8 +657,107 @@ static void draw_edge(const plotter *p, double y, es_color color,
         double middle = plot->x + (double)(from + to) / 2 * COLUMN;
         double x = fmin(fmax(middle - width / 2, plot->x),
                         plot->x + plot->width - width);
-        es_picture_rect(p->picture, x, y, width, EDGE_HEIGHT, color);
+        es_picture_rect(p->picture, x, plot->y + plot->height + 1, width,
+                        EDGE_HEIGHT, p->sheet->page.canvas.colors->alarm);
     }
+}
+
+/* --- values above the plot ------------------------------------------------*/
+
+/* Returns the largest value of sample i, also in its area and in its ring; NaN
+ * if it has none. */
+static double peak_of(const es_curve *curve, size_t i)
+{
+    const float *const all[] = {curve->values, curve->high, curve->spikes};
+    double peak = NAN;
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        if (all[k] && isfinite(all[k][i]))
+            peak = fmax(peak, (double)all[k][i]); /* fmax ignores NaN */
+    return peak;
+}
+
+/* Sets p->pairs[column] to the largest value of the columns in which a line has
+ * the highest sample of a part above the plot, and to NaN elsewhere. */
+static void find_peaks(const plotter *p)
+{
+    const es_curves_panel *panel = p->block->panel;
+    clear_spans(p);
+    for (size_t k = 0; k < panel->n_curves; k++) {
+        const es_curve *curve = &panel->curves[k];
+        for (size_t i = 0, next; i < curve->n; i = next + 1) {
+            double peak = NAN;
+            size_t column = 0;
+            for (next = i; next < curve->n; next++) {
+                double value = peak_of(curve, next);
+                if (!(es_curves_y(p->block, value) < p->block->plot.y))
+                    break;
+                if (!(value <= peak)) {
+                    peak = value;
+                    column = column_of(p, sample_x(p, curve, next));
+                }
+            }
+            if (!isnan(peak))
+                p->pairs[column] = fmax(peak, p->pairs[column]);
+        }
+    }
+}
+
+/* An arrow above the plot at x, with the text of a value, which together take
+ * the interval from `left` to `right`. */
+typedef struct arrow {
+    double x, value, left, right;
+    char text[ES_LABEL_MAX];
+} arrow;
+
+static arrow arrow_of(const plotter *p, size_t column)
+{
+    const es_box *plot = &p->block->plot;
+    arrow a = {.x = plot->x + ((double)column + 0.5) * COLUMN,
+               .value = p->pairs[column]};
+    snprintf(a.text, sizeof a.text,
+             a.value >= 1000 && a.value < 1e6 ? "%.0f" : "%.3g", a.value);
+    es_label_typeset(a.text, sizeof a.text);
+    double width = ARROW_WIDTH +
+                   es_text_width(a.text, ES_SMALL_SIZE - 0.5, ES_WEIGHT_NORMAL);
+    bool flipped = a.x + width > plot->x + plot->width;
+    a.left = a.x - (flipped ? width : ARROW_WIDTH);
+    a.right = a.x + (flipped ? ARROW_WIDTH : width);
+    return a;
+}
+
+static void draw_arrow(const plotter *p, const arrow *a)
+{
+    es_color color = p->sheet->page.canvas.colors->muted;
+    double bottom = p->block->plot.y - 1, top = bottom - ARROW_HEIGHT;
+    const double head[] = {a->x - ARROW_WIDTH / 2, top + 2.5, a->x, top,
+                           a->x + ARROW_WIDTH / 2, top + 2.5};
+    bool flipped = a->x - a->left > ARROW_WIDTH;
+    es_picture_line(p->picture, a->x, bottom, a->x, top, 0.75, color);
+    es_picture_polyline(p->picture, head, 3, 0.75, color);
+    es_picture_text(p->picture,
+                    a->x + (flipped ? -ARROW_WIDTH : ARROW_WIDTH) * 0.9,
+                    bottom - 1, ES_SMALL_SIZE - 0.5,
+                    flipped ? ES_ALIGN_END : ES_ALIGN_START, ES_WEIGHT_NORMAL,
+                    0, color, a->text);
+}
+
+/* Draws an arrow with the value where lines are above the plot. Of arrows that
+ * would overlap, only the one with the largest value is drawn. */
+static void draw_arrows(const plotter *p)
+{
+    arrow last = {.right = -INFINITY};
+    find_peaks(p);
+    for (size_t column = 0; column < p->n_columns; column++) {
+        if (isnan(p->pairs[column]))
+            continue;
+        arrow next = arrow_of(p, column);
+        if (next.left > last.right && isfinite(last.right))
+            draw_arrow(p, &last);
+        if (next.left > last.right || next.value > last.value)
+            last = next;
+    }
+    if (isfinite(last.right))
+        draw_arrow(p, &last);
 }
 
 static pen pen_of(const plotter *p, size_t i)
@@ -672,8 +768,7 @@ static pen pen_of(const plotter *p, size_t i)
                  .curve = curve,
                  .color = es_curve_color(p->sheet, curve, i),
                  .line_width = es_curve_width(curve, panel->n_curves),
-                 .sparse = curve->pen == ES_PEN_MARKS ||
-                           (double)curve->n * SPARSE <= p->block->plot.width};
+                 .sparse = (double)curve->n * SPARSE <= p->block->plot.width};
 }
 
 /* Computes in p->wide the span that the pen covers in each column. */
@@ -694,11 +789,15 @@ static void draw_line(const plotter *p, const pen *line)
             p->pairs[2 * k] = there ? sample_x(p, curve, k) : NAN;
             p->pairs[2 * k + 1] = there ? sample_y(p, curve, k) : NAN;
         }
-        es_picture_polyline(p->picture, p->pairs, curve->n, line->line_width,
-                            line->color);
+        es_picture_dashed_polyline(
+            p->picture, p->pairs, curve->n, line->line_width,
+            curve->pen == ES_PEN_DASHED ? ES_DASH : 0, line->color);
         return;
     }
     span_line(p, line);
+    for (size_t at = 0; curve->pen == ES_PEN_DASHED && at < p->n_columns; at++)
+        if ((size_t)((double)at * COLUMN / ES_DASH) % 2)
+            p->wide[2 * at] = p->wide[2 * at + 1] = NAN;
     es_picture_spans(p->picture, p->block->plot.x, COLUMN, p->wide,
                      p->n_columns, line->color);
 }
@@ -736,12 +835,11 @@ static void draw_curves(const plotter *p)
     const size_t n = p->block->panel->n_curves;
     for (size_t i = 0; i < n; i++) {
         pen line = pen_of(p, i);
-        if (line.curve->pen != ES_PEN_MARKS)
-            draw_line(p, &line);
+        draw_line(p, &line);
     }
     for (size_t i = 0; p->sheet->equal && i < n; i++) {
         pen line = pen_of(p, i);
-        if (line.curve->pen != ES_PEN_MARKS)
+        if (line.curve->pen != ES_PEN_DASHED)
             draw_stripes(p, &line);
     }
     for (size_t i = 0; i < n; i++) {
@@ -815,7 +913,7 @@ static void draw_within(const plotter *p)
 {
     const es_curves_panel *panel = p->block->panel;
     const es_box *plot = &p->block->plot;
-    bool cut = !isnan(p->sheet->beyond);
+    bool cut = p->sheet->beyond;
     if (cut)
         es_picture_clip(p->picture, plot->x - 3, plot->y, plot->width + 6,
                         plot->height + 3);
@@ -845,7 +943,7 @@ static void draw_ends(const plotter *p)
         for (size_t i = 0; i < panel->n_curves; i++) {
             const es_curve *curve = &panel->curves[i];
             size_t k = curve->color == color ? 0 : curve->n;
-            while (k < curve->n && !is_broken(p, curve, k))
+            while (k < curve->n && !is_broken(curve, k))
                 k++;
             if (k < curve->n)
                 first =
@@ -863,12 +961,10 @@ static void draw_ends(const plotter *p)
 static es_status draw_lines(const es_curves_sheet *sheet,
                             const es_curves_block *block)
 {
-    const es_box *plot = &block->plot;
-    const es_colors *colors = sheet->page.canvas.colors;
     plotter p = {.picture = sheet->page.canvas.picture,
                  .sheet = sheet,
                  .block = block,
-                 .n_columns = (size_t)ceil(plot->width / COLUMN)};
+                 .n_columns = (size_t)ceil(block->plot.width / COLUMN)};
     es_status status;
     if ((status = es_alloc(&p.pairs, PATH_MOST * p.n_columns,
                            2 * sizeof *p.pairs, "curves")) < 0 ||
@@ -879,11 +975,11 @@ static es_status draw_lines(const es_curves_sheet *sheet,
         (status = es_alloc(&p.marks, 1, sizeof *p.marks, "curves")) < 0)
         goto done;
     draw_within(&p);
-    draw_edge(&p, plot->y + plot->height + 1, colors->alarm, is_broken);
+    draw_edge(&p);
     if (sheet->figure->colors == ES_CURVES_BY_CATEGORY)
         draw_ends(&p);
-    if (!isnan(sheet->beyond))
-        draw_edge(&p, plot->y - EDGE_HEIGHT - 1, colors->muted, is_beyond);
+    if (sheet->beyond)
+        draw_arrows(&p);
 done:
     free(p.pairs);
     free(p.wide);
@@ -1045,18 +1141,10 @@ es_status es_curves_lay_out(es_curves_sheet *out, const es_curves *figure)
     es_page *page = &out->page;
     if (out->nonfinite)
         es_page_add_key(page, ES_SWATCH_EDGE_ALARM, "NaN or infinite");
-    char beyond[ES_LABEL_MAX];
-    snprintf(beyond, sizeof beyond, "%.3g", out->beyond);
-    es_label_typeset(beyond, sizeof beyond);
-    snprintf(out->beyond_text, sizeof out->beyond_text, "off scale, up to %s",
-             beyond);
-    if (!isnan(out->beyond))
-        es_page_add_key(page, ES_SWATCH_EDGE_MUTED, out->beyond_text);
-    if (out->equal)
-        es_page_add_key(page, ES_SWATCH_STRIPES,
-                        "identical lines alternate dashes");
     if (out->beside)
-        es_page_add_key(page, ES_SWATCH_DOTS, "identical samples side by side");
+        es_page_add_key(page, ES_SWATCH_DOTS, "identical points are offset");
+    if (out->beyond)
+        page->air = ARROW_AIR;
     if ((status = place(out)) < 0)
         return status;
     for (size_t i = 0; i < figure->n_panels; i++) {

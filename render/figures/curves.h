@@ -10,8 +10,7 @@ typedef enum es_pen {
     ES_PEN_NORMAL,
     /* A thin line that accompanies a main line of the same colour. */
     ES_PEN_THIN,
-    ES_PEN_STRONG, /* a wide line */
-    ES_PEN_MARKS,  /* only a mark at each sample, for too few samples */
+    ES_PEN_DASHED, /* a dashed line with marks */
     /* A line in the text colour, for example the mean of all lines. */
     ES_PEN_INK
 } es_pen;
@@ -67,9 +66,10 @@ typedef struct es_curves {
     bool logarithmic;   /* scale of the y axis; if logarithmic, zeros are drawn
                            on a separate line below the smallest power of ten */
     bool own_scales;    /* each panel has its own y scale */
-    double limit;       /* upper limit of the y axis: larger values are clipped,
-                           marked at the upper edge and noted below; 0 or not
-                           finite: no limit */
+    double limit;       /* upper limit of the y axis, which then fits the lower
+                           values and need not begin at zero; where lines leave
+                           the axis, an arrow above the plot has their largest
+                           value; 0 or not finite: no limit */
     const char *x_text; /* NULL: "step" */
     es_curves_colors colors;
     const char *line_text; /* title of the legend, such as "layer"; may be
@@ -89,17 +89,17 @@ typedef struct es_curves {
  *   out  owned by the caller
  *
  * All panels share one y scale, which begins at zero unless the values are far
- * from zero; curves of the same index have the same colour in every panel.
- * Panels also share the x axis, unless one panel would then use less than a
- * quarter of it. A single sample between gaps is drawn as a dot, and so are the
- * samples of a short line. Long series are reduced to the minimum and maximum
- * in each half point of width, so that a dip of one sample stays visible. Where
- * lines are identical, their dashes and their marks alternate; identical
- * samples between gaps are drawn side by side. Keys below the panels explain
- * both. The legend is to the right of the panels, or below them if it would
- * take too much of the width; instead of a legend, many lines coloured by depth
- * have a colour bar. O(samples). Returns the statuses of es_heatmap_draw, and
- * ES_EUSAGE for a negative value on a logarithmic scale.
+ * from zero or `limit` is set; curves of the same index have the same colour in
+ * every panel. Panels also share the x axis, unless one panel would then use
+ * less than a quarter of it. A single sample between gaps is drawn as a dot,
+ * and so are the samples of a short line. Long series are reduced to the
+ * minimum and maximum in each half point of width, so that a dip of one sample
+ * stays visible. Where lines are identical, their dashes and their marks
+ * alternate; identical samples between gaps are drawn side by side, which a key
+ * below the panels explains. The legend is to the right of the panels, or below
+ * them if it would take too much of the width; instead of a legend, many lines
+ * coloured by depth have a colour bar. O(samples). Returns the statuses of
+ * es_heatmap_draw, and ES_EUSAGE for a negative value on a logarithmic scale.
  */
 es_status es_curves_draw(es_picture **out, const es_curves *figure) ES_MUST_USE;
 

@@ -44,8 +44,7 @@ typedef struct es_curves_sheet {
     bool nonfinite; /* a NaN or infinite value exists */
     bool equal;     /* two lines coincide somewhere */
     bool beside;    /* two isolated samples coincide */
-    double beyond;  /* the largest value above the limit, or NaN */
-    char beyond_text[64];
+    bool beyond;    /* a value is above the limit */
 } es_curves_sheet;
 
 #define ES_REFERENCE_HEIGHT 11.0 /* height of the reference line's text */
@@ -55,6 +54,7 @@ typedef struct es_curves_sheet {
 #define ES_LEGEND_GAP 14.0
 #define ES_LISTED_MOST 16 /* maximum number of lines by depth in a list */
 #define ES_MARK_RADIUS 2.4
+#define ES_DASH 4.0 /* length of the dashes of a dashed line */
 
 /** Returns the colour of curve i, which is the same in every panel. */
 es_color es_curve_color(const es_curves_sheet *sheet, const es_curve *curve,

@@ -58,7 +58,6 @@ double es_curve_width(const es_curve *curve, size_t n_curves)
     switch (curve->pen) {
     case ES_PEN_THIN:
         return 0.7;
-    case ES_PEN_STRONG:
     case ES_PEN_INK:
         return 1.6;
     default:
@@ -70,7 +69,7 @@ bool es_curve_is_marked(const es_curves_sheet *sheet, const es_curve *curve)
 {
     if (sheet->figure->colors != ES_CURVES_BY_CATEGORY)
         return false;
-    if (curve->pen == ES_PEN_STRONG || curve->pen == ES_PEN_MARKS)
+    if (curve->pen == ES_PEN_DASHED)
         return true;
     return curve->pen == ES_PEN_NORMAL && sheet->n_categories > 1;
 }
@@ -220,8 +219,9 @@ static void draw_entry(const es_curves_sheet *sheet, size_t i, double x,
     const es_curve *curve = &sheet->named[i];
     double middle = y + ES_LEGEND_LINE / 2, name = x + ES_LEGEND_SWATCH + 5;
     es_color color = es_curve_color(sheet, curve, i);
-    es_picture_line(canvas->picture, x, middle, x + ES_LEGEND_SWATCH, middle,
-                    fmax(1.6, es_curve_width(curve, 1)), color);
+    es_picture_dashed(canvas->picture, x, middle, x + ES_LEGEND_SWATCH, middle,
+                      fmax(1.6, es_curve_width(curve, 1)),
+                      curve->pen == ES_PEN_DASHED ? ES_DASH : 0, color);
     if (es_curve_is_marked(sheet, curve))
         es_draw_mark(canvas, x + ES_LEGEND_SWATCH / 2, middle, curve->color,
                      color, false);

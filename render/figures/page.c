@@ -398,10 +398,7 @@ static void draw_swatch(const es_canvas *canvas, double x, double y,
     const double top = y - SWATCH + 1;
     switch (swatch) {
     case ES_SWATCH_EDGE_ALARM:
-    case ES_SWATCH_EDGE_MUTED:
-        es_picture_rect(canvas->picture, x, y - 4, SWATCH, 4,
-                        swatch == ES_SWATCH_EDGE_ALARM ? colors->alarm
-                                                       : colors->muted);
+        es_picture_rect(canvas->picture, x, y - 4, SWATCH, 4, colors->alarm);
         return;
     case ES_SWATCH_HATCHED:
         es_picture_hatch(canvas->picture, x, top, SWATCH, SWATCH,
@@ -410,11 +407,6 @@ static void draw_swatch(const es_canvas *canvas, double x, double y,
     case ES_SWATCH_ALARM:
         es_picture_rect(canvas->picture, x, top, SWATCH, SWATCH, colors->alarm);
         break;
-    case ES_SWATCH_STRIPES:
-        for (int i = 0; i < 4; i++)
-            es_picture_rect(canvas->picture, x + i * SWATCH / 4, y - 3.5,
-                            SWATCH / 4, 2, i % 2 ? colors->muted : colors->ink);
-        return;
     case ES_SWATCH_DOTS:
         es_picture_dot(canvas->picture, x + 2, y - 2.5, 1.5, colors->ink);
         es_picture_dot(canvas->picture, x + SWATCH - 2, y - 2.5, 1.5,

@@ -25,9 +25,7 @@ typedef enum es_page_swatch {
     ES_SWATCH_HATCHED,
     ES_SWATCH_ALARM,      /* a square in the alarm colour */
     ES_SWATCH_EDGE_ALARM, /* the mark at the edge of a plot */
-    ES_SWATCH_EDGE_MUTED,
-    ES_SWATCH_STRIPES, /* a dashed line of two colours */
-    ES_SWATCH_DOTS     /* two dots */
+    ES_SWATCH_DOTS        /* two dots */
 } es_page_swatch;
 
 /** A key: a swatch and a text below the panels, which explain a mark in the

@@ -3,6 +3,8 @@
 #include "cli/program/command.h"
 #include "cli/scan/scan.h"
 #include "render/figures/curves.h"
+#include "render/figures/title.h"
+#include "render/picture_internal.h"
 #include "tests/support/figured.h"
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
@@ -389,7 +391,7 @@ TEST(loss_shows_training_and_evaluation)
         for (size_t i = 0; i < 2; i++) {
             curves[i].x = x;
             curves[i].n = STEPS;
-            curves[2 + i].pen = ES_PEN_MARKS;
+            curves[2 + i].pen = ES_PEN_DASHED;
         }
         curves[0].pen = ES_PEN_THIN;
         curves[1].label = "train";
@@ -402,39 +404,121 @@ TEST(loss_shows_training_and_evaluation)
         es_figure(&s, "loss", 2, paths);
         s.options.tokens = s.options.perplexity = perplexity;
         s.options.logarithmic = perplexity;
-        es_assert_draws(
-            &s, es_draw_loss,
-            picture_of(&(es_curves){
-                .panels = &panel,
-                .n_panels = 1,
-                .y_text = perplexity ? "perplexity" : "loss (nats)",
-                .logarithmic = perplexity,
-                .x_text = perplexity ? "tokens" : "step",
-                .colors = ES_CURVES_BY_CATEGORY,
-                .reference = NAN,
-                .note = "thin lines: training; markers: held-out data"}));
+        es_assert_draws(&s, es_draw_loss,
+                        picture_of(&(es_curves){
+                            .panels = &panel,
+                            .n_panels = 1,
+                            .y_text = perplexity ? "perplexity" : "loss (nats)",
+                            .logarithmic = perplexity,
+                            .limit = perplexity ? 0 : 4,
+                            .x_text = perplexity ? "tokens" : "step",
+                            .colors = ES_CURVES_BY_CATEGORY,
+                            .reference = NAN,
+                            .note = "solid: training; dashed: held-out data"}));
     }
 }
 
-/* If a few losses are huge, they are clipped and a note reports this. The high
- * first losses of an ordinary training run are not clipped. */
-TEST(huge_losses_are_clipped_and_noted)
+/* Records `n` losses of a run, one every ten steps. */
+static const char *write_loss(void **state, size_t i, es_phase phase,
+                              const float *losses, size_t n)
 {
-    static const float firsts[] = {1e6f, 5.5f};
-    for (size_t k = 0; k < 2; k++) {
-        char name[] = "huge0.db";
-        name[4] = (char)('0' + k);
-        const char *path = es_folder_file(state, name);
-        es_recorded r = record(path, "huge");
-        AUTO_BY(es_unfigure) es_figured s;
-        for (int i = 0; i < 60; i++)
-            es_record_value(&r, "loss", i, i ? 3 - (float)i / 60 : firsts[k]);
-        finish(&r);
-        es_figure(&s, "loss", 1, &path);
-        AUTO(es_picture) picture = es_figured_picture(&s, es_draw_loss);
-        assert_int_equal(picture_says(picture, "off scale, up to 10⁶"), k == 0);
-        assert_int_equal(picture_says(picture, "2.4"), k == 0);
+    char name[] = "loss0.db";
+    name[4] = (char)('0' + i);
+    const char *path = es_folder_file(state, name);
+    es_recorded r = record(path, name);
+    if (phase == ES_PHASE_EVAL) /* the figure needs a training loss */
+        es_record_value(&r, "loss", 0, losses[0]);
+    for (size_t k = 0; k < n; k++)
+        es_record_sample(&r, "loss", phase, 10 * (int64_t)k, &losses[k], 1);
+    finish(&r);
+    return path;
+}
+
+/* Counts the arrows above the plot; those with the value `text` unless it is
+ * NULL. Only their texts have this size. */
+static size_t count_arrows(const es_picture *picture, const char *text)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < picture->n_shapes; i++) {
+        const es_picture_shape *shape = &picture->shapes[i];
+        n += shape->kind == ES_SHAPE_TEXT &&
+             shape->size == ES_SMALL_SIZE - 0.5 &&
+             (!text || strcmp(picture->text + shape->first, text) == 0);
     }
+    return n;
+}
+
+/* The axis fits the last two thirds of every run: the run of nine samples from
+ * the fourth sample on. Values above have an arrow unless --full is given. */
+TEST(the_axis_fits_the_last_two_thirds)
+{
+    enum { RUNS_MOST = 2, LONGEST = 9 };
+    static const struct {
+        es_phase phase;
+        float losses[RUNS_MOST][LONGEST];
+        size_t n[RUNS_MOST];
+        const char *arrow; /* NULL: all values are within the axis */
+    } cases[] = {
+        {ES_PHASE_TRAIN, {{9, 8, 7, 3, 3, 3, 2.9f, 2.8f, 2.7f}}, {9}, "9"},
+        {ES_PHASE_TRAIN,
+         {{3, 2.9f, 2.8f, 3, 3, 3, 2.9f, 2.8f, 2.7f}},
+         {9},
+         NULL},
+        /* the run ends at its last finite value */
+        {ES_PHASE_TRAIN,
+         {{9, 8, 3, 3, NAN, NAN, NAN, NAN, INFINITY}},
+         {9},
+         "9"},
+        {ES_PHASE_TRAIN,
+         {{NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, 4}},
+         {9},
+         NULL},
+        {ES_PHASE_TRAIN, {{NAN}}, {1}, NULL},
+        {ES_PHASE_TRAIN, {{5}}, {1}, NULL},
+        /* a single sample beside a longer run, and a shorter run */
+        {ES_PHASE_TRAIN, {{9, 8, 7, 3, 3, 3, 3, 3, 3}, {8}}, {9, 1}, "9"},
+        {ES_PHASE_TRAIN, {{9, 8, 7, 3, 3, 3, 3, 3, 3}, {8, 6, 6}}, {9, 3}, "9"},
+        /* held-out values count */
+        {ES_PHASE_EVAL, {{12, 8, 7, 6, 3, 3, 3, 3, 3}}, {9}, "12"},
+        /* a run that diverges does not count if there are others */
+        {ES_PHASE_TRAIN,
+         {{3, 3, 3, 3, 3, 3, 3, 3, 3}, {3, 3, 3, 99, 98}},
+         {9, 5},
+         "99"},
+        {ES_PHASE_TRAIN, {{9, 9, 9, 99, 98}}, {5}, NULL},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const char *paths[RUNS_MOST];
+        size_t n = 0;
+        for (; n < RUNS_MOST && cases[k].n[n]; n++)
+            paths[n] = write_loss(state, n, cases[k].phase, cases[k].losses[n],
+                                  cases[k].n[n]);
+        for (int full = 0; full < 2; full++) {
+            AUTO_BY(es_unfigure) es_figured s;
+            es_figure(&s, "loss", n, paths);
+            s.options.full = full;
+            AUTO(es_picture) picture = es_figured_picture(&s, es_draw_loss);
+            const char *arrow = full ? NULL : cases[k].arrow;
+            assert_int_equal(count_arrows(picture, NULL), arrow != NULL);
+            assert_true(!arrow || count_arrows(picture, arrow) == 1);
+        }
+        for (size_t i = 0; i < n; i++)
+            unlink(paths[i]);
+    }
+}
+
+/* A single huge loss does not flatten all other values. */
+TEST(outliers_are_above_the_axis)
+{
+    float losses[60];
+    for (size_t i = 0; i < 60; i++)
+        losses[i] = i == 40 ? 1e6f : 3 - (float)i / 60;
+    const char *path = write_loss(state, 0, ES_PHASE_TRAIN, losses, 60);
+    AUTO_BY(es_unfigure) es_figured s;
+    es_figure(&s, "loss", 1, &path);
+    AUTO(es_picture) picture = es_figured_picture(&s, es_draw_loss);
+    assert_int_equal(count_arrows(picture, "10⁶"), 1);
+    assert_int_equal(count_arrows(picture, NULL), 2); /* and the first value */
 }
 
 TEST(tokens_must_be_known)

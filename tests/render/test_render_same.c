@@ -25,6 +25,7 @@ static void add_lines(es_picture *picture)
 {
     const double points[] = {110, 20,  130, 60, 150, 20,
                              NAN, NAN, 160, 20, 180, 60};
+    const double dashed[] = {110, 70, 130, 95, 150, 70, 170, 95};
     double spans[240];
     for (int i = 0; i < 120; i++) {
         spans[2 * i] = 100 + 10 * sin(i / 8.0);
@@ -36,6 +37,7 @@ static void add_lines(es_picture *picture)
     es_picture_line(picture, 10, 80, 90, 95, 1.5, red);
     es_picture_dashed(picture, 10, 100, 90, 100, 3, 5, black);
     es_picture_polyline(picture, points, 6, 2, blue);
+    es_picture_dashed_polyline(picture, dashed, 4, 2, 4, black);
     es_picture_spans(picture, 110, 0.5, spans, 120, red);
     es_picture_dot(picture, 190, 60, 4, black);
 }

@@ -26,6 +26,7 @@ static es_picture *sample(void)
     es_picture_line(picture, 0, 0, 50, 50, 1, red);
     es_picture_dashed(picture, 0, 70, 100, 70, 1, 3, red);
     es_picture_polyline(picture, pairs, 5, 1, red);
+    es_picture_dashed_polyline(picture, pairs, 5, 1, 2.5, red);
     es_picture_spans(picture, 10, 2, pairs, 5, red);
     es_picture_dot(picture, 60, 60, 2, red);
     es_picture_clip(picture, 0, 0, 50, 50);
