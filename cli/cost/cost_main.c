@@ -114,14 +114,16 @@ static const es_named_text examples[] = {
 
 const es_command es_cost_command = {
     .name = "entropy-scan cost",
-    .synopsis = "RUN.db|ARCH... [OPTION...]",
+    .synopsis = "RUN.db|ARCH|MODEL... [OPTION...]",
     .examples = examples,
     .summary = "FLOPs, communication and latency of private inference",
     .details =
         "Shows the cost of one forward pass over T tokens, for the model of\n"
         "each run or for an architecture such as SM+LN+G in the given shape\n"
         "(default: GPT-2 small). A given size also replaces that of a run.\n"
-        "SAS:SM+ScFFN has He and Hofmann's simplified blocks.\n"
+        "SAS:SM+ScFFN has He and Hofmann's simplified blocks. A MODEL is\n"
+        "gpt2, gpt2-medium, gpt2-large, gpt2-xl, or pythia- and 70m, 160m,\n"
+        "410m, 1b, 1.4b or 2.8b, and has its published size.\n"
         "\n"
         "FLOPs and operations are counted. Communication and latency are\n"
         "modelled: their coefficients are fitted to tables 4 to 7 of AERO\n"
@@ -131,8 +133,8 @@ const es_command es_cost_command = {
         "modelled.\n"
         "\n"
         "  entropy-scan cost SM+LN+G SM+ScFuFFNi6 --inventory\n"
-        "  entropy-scan cost SM+LN+G --figure flops --shares --over ctx -o\n"
-        "      flops.png",
+        "  entropy-scan cost gpt2 gpt2-xl pythia-70m --figure flops --shares\n"
+        "      --over ctx -o flops.png",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .main = cost_main,

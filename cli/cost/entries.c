@@ -1,5 +1,6 @@
 /* Reads the models of entropy-scan cost. An input is a run file if such a file
- * exists, else an architecture, whose sizes come from the command line. */
+ * exists, else a published model such as gpt2-medium, else an architecture,
+ * whose sizes come from the command line. */
 #include "cli/cost/cost.h"
 
 #include "analyzer/base/checked.h"
@@ -80,6 +81,52 @@ static es_status check_sizes(const es_cost_model *model, const char *input)
 
 /* --- inputs ---------------------------------------------------------------*/
 
+/* Published models, all with the architecture SM+LN+G. */
+typedef struct published {
+    const char *input, *title;
+    int64_t n_layer, n_head, d_model, vocab;
+} published;
+
+static const published models[] = {
+    {"gpt2", "GPT-2 small", 12, 12, 768, 50257},
+    {"gpt2-medium", "GPT-2 medium", 24, 16, 1024, 50257},
+    {"gpt2-large", "GPT-2 large", 36, 20, 1280, 50257},
+    {"gpt2-xl", "GPT-2 XL", 48, 25, 1600, 50257},
+    {"pythia-70m", "Pythia-70M", 6, 8, 512, 50304},
+    {"pythia-160m", "Pythia-160M", 12, 12, 768, 50304},
+    {"pythia-410m", "Pythia-410M", 24, 16, 1024, 50304},
+    {"pythia-1b", "Pythia-1B", 16, 8, 2048, 50304},
+    {"pythia-1.4b", "Pythia-1.4B", 24, 16, 2048, 50304},
+    {"pythia-2.8b", "Pythia-2.8B", 32, 32, 2560, 50304},
+};
+
+/* Returns NULL if no published model has the name `input`. */
+static const published *find_published(const char *input)
+{
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (strcmp(models[i].input, input) == 0)
+            return &models[i];
+    return NULL;
+}
+
+static es_status add_published(listing *to, const published *model)
+{
+    es_cost_entry *entry;
+    es_status status = add_entry(&entry, to);
+    if (status < 0 ||
+        (status = es_arch_parse(&entry->model.shape.arch, "SM+LN+G")) < 0)
+        return status;
+    set_sizes(&entry->model, to->options, true);
+    entry->model.shape.n_layer = model->n_layer;
+    entry->model.shape.n_head = model->n_head;
+    entry->model.shape.d_model = model->d_model;
+    entry->model.vocab = model->vocab;
+    set_sizes(&entry->model, to->options, false);
+    if ((status = check_sizes(&entry->model, model->input)) < 0)
+        return status;
+    return es_copy_text(&entry->title, model->title);
+}
+
 static es_status add_arch(listing *to, const char *input)
 {
     char name[ES_ARCH_TEXT_MAX], title[ES_ARCH_TEXT_MAX];
@@ -91,7 +138,7 @@ static es_status add_arch(listing *to, const char *input)
     if (es_arch_parse(&arch, text) != ES_OK)
         return es_fail(ES_EUSAGE,
                        "%s: neither a file nor an architecture such as "
-                       "SM+LN+G",
+                       "SM+LN+G nor a model such as gpt2 or pythia-70m",
                        input);
     es_status status = add_entry(&entry, to);
     if (status < 0)
@@ -157,9 +204,11 @@ es_status es_cost_entries_read(es_cost_entry **out, size_t *n, size_t *n_failed,
     es_status status = ES_OK;
     for (size_t i = 0; i < options->n_inputs && status == ES_OK; i++) {
         const char *input = options->inputs[i];
+        const published *model = find_published(input);
         status = access(input, F_OK) == 0 || es_path_is_url(input)
                      ? add_file(&to, n_failed, input)
-                     : add_arch(&to, input);
+                 : model ? add_published(&to, model)
+                         : add_arch(&to, input);
     }
     *out = to.entries;
     *n = to.n;

@@ -98,6 +98,9 @@ static void print_number(char out[ES_COST_MAX], const plan *p, double value)
 {
     if (isnan(value))
         snprintf(out, ES_COST_MAX, is_narrow(p) ? "?" : "unknown");
+    else if (p->options->figure != ES_COST_OF_FLOPS && value > 0 &&
+             value < 0.005)
+        snprintf(out, ES_COST_MAX, "<0.01");
     else if (p->options->figure == ES_COST_OF_FLOPS)
         es_cost_print(out, 1e9 * value);
     else
