@@ -166,7 +166,10 @@ const char *const es_cost_length_names[] = {"128", "256", "512", "1K",
 char *es_cost_print_share(char out[ES_COST_MAX], double percent)
 {
     snprintf(out, ES_COST_MAX,
-             percent >= 99.5 && percent < 100 ? ">99%%" : "%.0f%%", percent);
+             percent >= 99.5 && percent < 100 ? ">99%%"
+             : percent > 0 && percent < 0.5   ? "<1%%"
+                                              : "%.0f%%",
+             percent);
     return out;
 }
 

@@ -45,8 +45,8 @@ enum { ES_N_COST_LENGTHS = 7 };
 extern const int64_t es_cost_lengths[ES_N_COST_LENGTHS];
 extern const char *const es_cost_length_names[ES_N_COST_LENGTHS];
 
-/** Prints a percentage such as "65%"; values that would round up to 100% are
- *  printed as ">99%". Returns out. */
+/** Prints a percentage such as "65%"; values that would round to 100% or to 0%
+ *  without being equal are printed as ">99%" or "<1%". Returns out. */
 char *es_cost_print_share(char out[ES_COST_MAX], double percent);
 
 /** Prints three significant digits with a unit K, M, B or T, such as "14.5B".

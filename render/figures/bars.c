@@ -20,6 +20,9 @@
 
 #define BETWEEN 0.8      /* gap between groups, in bar widths */
 #define STACK_SHARE 0.74 /* width of a stack, relative to its group */
+/* Width of a stack if texts stand beside it. */
+#define LABELLED_SHARE 0.6
+#define BESIDE_MARGIN 12.0 /* space for a text beside the last stack */
 #define MOST_TICKS 7
 #define TICK_HEIGHT 18.0
 #define TEXT_GAP 3.0 /* gap between a bar and its text */
@@ -47,6 +50,7 @@ typedef struct bars_sheet {
     double pitch;        /* distance between the left edges of groups */
     /* Distance between the left edges of bars in a group. */
     double bar;
+    bool beside; /* a part of a stack is too small for its text */
     bool turned; /* group labels are rotated because they do not fit */
     printing print;
     double value_size; /* font size of the texts on bars */
@@ -201,16 +205,46 @@ static void draw_text_above(const bars_sheet *sheet, const es_box *bar,
                     turned ? 90 : 0, canvas->colors->ink, text);
 }
 
+/* The space for texts to the right of a stack: from its upper end down to the
+ * upper edge of the previous text. */
+typedef struct beside {
+    double top, bottom;
+} beside;
+
+/* Draws the text of a part of a stack that is too low for it, to the right of
+ * the stack. The text is left out if it does not fit next to its part. */
+static void draw_text_beside(const bars_sheet *sheet, const char *text,
+                             const es_box *area, beside *space)
+{
+    double gap = sheet->pitch - sheet->bar - 3;
+    double size =
+        fmin(sheet->value_size, gap / es_text_width(text, 1, ES_WEIGHT_NORMAL));
+    double middle = area->y + area->height / 2 + 0.36 * size;
+    double highest = fmax(space->top + 0.75 * size, middle - size);
+    double y = fmin(fmax(middle, highest), space->bottom);
+    double x = area->x + area->width + 1.5;
+    double end = x + es_text_width(text, size, ES_WEIGHT_NORMAL);
+    if (size < LEAST_VALUE || y < highest || end > sheet->page.width_points - 2)
+        return;
+    space->bottom = y - size;
+    es_picture_text(sheet->page.canvas.picture, x, y, size, ES_ALIGN_START,
+                    ES_WEIGHT_NORMAL, 0, sheet->page.canvas.colors->ink, text);
+}
+
 static void draw_text_inside(const bars_sheet *sheet, const es_bar *bar,
-                             const es_box *area, size_t series)
+                             const es_box *area, size_t series, beside *space)
 {
     es_picture *picture = sheet->page.canvas.picture;
     es_color fill = es_theme_category(sheet->figure->style.theme, series);
     const char *text = text_of(bar, sheet->print), *detail = bar->detail;
     double size = sheet->value_size, line = size + 2;
     double x = area->x + area->width / 2;
-    if (!text || area->height < line + 1)
+    if (!text)
         return;
+    if (area->height < line + 1) {
+        draw_text_beside(sheet, detail ? detail : text, area, space);
+        return;
+    }
     if (area->height < 2 * line + 1 ||
         (detail && es_text_width(detail, size, ES_WEIGHT_NORMAL) > area->width))
         detail = NULL;
@@ -234,6 +268,12 @@ static void draw_group(const bars_sheet *sheet, size_t panel, size_t group)
     const char *const *totals = figure->panels[panel].totals;
     es_box area = place_of(sheet, panel, group, 0);
     double bottom = area.y + area.height, sum = 0, top = bottom;
+    beside space = {bottom, bottom - 1};
+    for (size_t s = 0; s < figure->n_series; s++) {
+        double value = bar_at(figure, panel, group, s)->value;
+        if (isfinite(value) && value > 0)
+            space.top -= height_at(sheet, value);
+    }
     for (size_t s = 0; s < figure->n_series; s++) {
         const es_bar *bar = bar_at(figure, panel, group, s);
         bool there = isfinite(bar->value);
@@ -250,7 +290,7 @@ static void draw_group(const bars_sheet *sheet, size_t panel, size_t group)
         }
         es_draw_pattern(canvas->picture, figure->style.theme, s, &area);
         if (figure->stacked)
-            draw_text_inside(sheet, bar, &area, s);
+            draw_text_inside(sheet, bar, &area, s, &space);
         else if (text_of(bar, sheet->print))
             draw_text_above(sheet, &area, text_of(bar, sheet->print));
     }
@@ -323,6 +363,21 @@ static double largest(const es_bars *figure)
             most = fmax(most, figure->stacked ? sum : one);
         }
     return isfinite(most) && most > 0 ? most : 1;
+}
+
+/* Returns true if a part of a stack is too low for its text at the natural
+ * height of a plot. */
+static bool has_low_parts(const es_bars *figure, double most)
+{
+    double height = figure->n_panels > 1 ? MANY_HEIGHT : ONE_HEIGHT;
+    double least = most * (LARGEST_VALUE + 3) / height;
+    for (size_t p = 0; figure->stacked && p < figure->n_panels; p++)
+        for (size_t i = 0; i < figure->n_groups * figure->n_series; i++) {
+            const es_bar *bar = &figure->panels[p].bars[i];
+            if (bar->text && bar->value > 0 && bar->value < least)
+                return true;
+        }
+    return false;
 }
 
 static double natural_width(const es_bars *figure)
@@ -409,9 +464,10 @@ static double width_of(es_page *page, size_t i, double factor)
     double width = floor(2 * factor * natural_width(figure)) / 2;
     (void)i;
     sheet->pitch = width / (double)figure->n_groups;
-    sheet->bar = figure->stacked
-                     ? sheet->pitch * STACK_SHARE
-                     : sheet->pitch / ((double)figure->n_series + BETWEEN);
+    sheet->bar =
+        figure->stacked
+            ? sheet->pitch * (sheet->beside ? LABELLED_SHARE : STACK_SHARE)
+            : sheet->pitch / ((double)figure->n_series + BETWEEN);
     return width;
 }
 
@@ -523,6 +579,9 @@ static es_status lay_out(bars_sheet *sheet)
         page->panels[i].subtitle = figure->panels[i].subtitle;
     }
     sheet->most = largest(figure);
+    sheet->beside = has_low_parts(figure, sheet->most);
+    page->right =
+        sheet->beside && !(page->style->width > 0) ? BESIDE_MARGIN : 0;
     set_scale(sheet, ONE_HEIGHT, 0);
     page->left = ceil(2 * es_upright_width(&sheet->axis, figure->y_text)) / 2;
     if ((status = es_page_lay_out(page)) < 0)

@@ -10,7 +10,8 @@ typedef struct es_bar {
     const char *text; /* the value in full, such as "73.6%"; may be NULL */
     /* Shorter form, used if `text` does not fit: "74"; may be NULL. */
     const char *brief;
-    /* Second line of text, drawn only inside a stacked bar; may be NULL. */
+    /* Second line of text, drawn only inside a stacked bar, and instead of the
+     * text beside a bar; may be NULL. */
     const char *detail;
 } es_bar;
 
@@ -49,13 +50,13 @@ typedef struct es_bars {
  *   out  owned by the caller
  *
  * The scale begins at 0. In a stack, the first series is at the bottom. Texts
- * are above the bars, or inside the parts of a stack; a part that is too small
- * has no text. All texts of a figure are printed in the same way: in full, in
- * the brief form, or rotated, whichever fits first; if none fits, there are no
- * texts. Group labels that do not fit are broken into two lines, or rotated,
- * and finally cut. The legend is above the panels. Series differ by colour and,
- * from the fourth series on, by line patterns; both repeat after 24 series.
- * O(bars). Returns the statuses of es_heatmap_draw.
+ * are above the bars, or inside the parts of a stack, or beside a part that is
+ * too low for its text. All texts of a figure are printed in the same way: in
+ * full, in the brief form, or rotated, whichever fits first; if none fits,
+ * there are no texts. Group labels that do not fit are broken into two lines,
+ * or rotated, and finally cut. The legend is above the panels. Series differ by
+ * colour and, from the fourth series on, by line patterns; both repeat after 24
+ * series. O(bars). Returns the statuses of es_heatmap_draw.
  */
 es_status es_bars_draw(es_picture **out, const es_bars *figure) ES_MUST_USE;
 

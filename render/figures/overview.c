@@ -116,6 +116,11 @@ static void measure_rows(es_overview_sheet *s)
         }
         if (row->n_layers > s->most_layers)
             s->most_layers = row->n_layers;
+        size_t n_beside = 0;
+        for (int k = 0; k < ES_OVERVIEW_SHARES; k++)
+            n_beside += es_overview_is_beside(row->shares[k], WIDE_WIDTH);
+        if (n_beside > s->most_beside)
+            s->most_beside = n_beside;
         s->last_step = fmax(s->last_step, row->last); /* fmax ignores NaN */
         s->last_step = fmax(s->last_step, row->planned);
         for (size_t k = 0; k < row->n_flags; k++) {
@@ -186,6 +191,8 @@ static double place_columns(es_overview_sheet *s, double factor)
               s->gap);
     if (s->figure->heads_only) {
         place(&s->heads, &x, factor * WIDE_WIDTH, 0);
+        place(&s->beside, &x,
+              fmin(1, factor) * ES_BESIDE_WIDTH * (double)s->most_beside, 0);
         return x;
     }
     place(&s->texts[n], &x,
@@ -391,6 +398,7 @@ static es_status lay_out(es_overview_sheet *s)
         s->texts[k].x += dx;
     s->dots.x += dx;
     s->heads.x += dx;
+    s->beside.x += dx;
     s->layers.x += dx;
     s->time.x += dx;
     make_axes(s);

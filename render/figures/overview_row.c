@@ -103,24 +103,58 @@ es_color es_overview_share_color(const es_overview_sheet *s, int share)
                : es_colormap_at(s->scale.map, (share + 0.5) / 4);
 }
 
-/* Prints the percentage of a part of the bar at the centre of this part, if it
- * fits. */
-static void print_share(const es_overview_sheet *s, double share, double x,
-                        double y, double width, es_color color)
+#define SHARE_SIZE (ES_SMALL_SIZE - 0.5)
+#define SHARE_SWATCH 4.0
+
+static void write_share(char out[ES_LABEL_MAX], double share)
 {
-    const double size = fmin(ES_SMALL_SIZE - 0.5, 0.7 * s->row);
+    snprintf(out, ES_LABEL_MAX,
+             share < 0.0005 ? "<0.1%%"
+             : share < 0.01 ? "%.1f%%"
+                            : "%.0f%%",
+             100 * share);
+}
+
+bool es_overview_is_beside(double share, double width)
+{
     char text[ES_LABEL_MAX];
-    snprintf(text, sizeof text, "%.0f%%", 100 * share);
-    if (share > 0 && es_text_width(text, size, ES_WEIGHT_NORMAL) + 3 <= width)
-        es_picture_text(s->page.canvas.picture, x, y + 0.36 * size, size,
-                        ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0, color, text);
+    /* A part of two digits needs at most 19 points. */
+    if (!(share > 0) || (share >= 0.01 && share * width >= 19))
+        return false;
+    write_share(text, share);
+    return es_text_width(text, SHARE_SIZE, ES_WEIGHT_NORMAL) + 3 >
+           share * width;
+}
+
+/* Prints the percentage of a part of the bar at the centre of this part at x,
+ * or beside the bar at *beside, behind a square in the colour of the part. */
+static void print_share(const es_overview_sheet *s, double share, double x,
+                        double y, es_color fill, double *beside)
+{
+    es_picture *picture = s->page.canvas.picture;
+    const double size = fmin(SHARE_SIZE, 0.7 * s->row);
+    const double drop = 0.36 * size, swatch = fmin(SHARE_SWATCH, size / 2);
+    char text[ES_LABEL_MAX];
+    write_share(text, share);
+    if (share > 0 && !es_overview_is_beside(share, s->heads.width))
+        es_picture_text(picture, x, y + drop, size, ES_ALIGN_MIDDLE,
+                        ES_WEIGHT_NORMAL, 0, es_text_on(fill), text);
+    if (!es_overview_is_beside(share, s->heads.width))
+        return;
+    const double left = *beside + 4, from = left + swatch + 1.5;
+    *beside = from + es_text_width(text, size, ES_WEIGHT_NORMAL);
+    if (*beside > s->beside.x + s->beside.width)
+        return;
+    es_picture_rect(picture, left, y - swatch / 2, swatch, swatch, fill);
+    es_picture_text(picture, from, y + drop, size, ES_ALIGN_START,
+                    ES_WEIGHT_NORMAL, 0, s->page.canvas.colors->ink, text);
 }
 
 static void draw_heads(const es_overview_sheet *s, const es_overview_row *row,
                        double top, double height)
 {
     es_picture *picture = s->page.canvas.picture;
-    double from = 0;
+    double from = 0, beside = s->beside.x;
     for (int i = 0; i < ES_OVERVIEW_SHARES; i++) {
         const double x = s->heads.x + from * s->heads.width;
         const double width = row->shares[i] * s->heads.width;
@@ -128,7 +162,7 @@ static void draw_heads(const es_overview_sheet *s, const es_overview_row *row,
                         es_overview_share_color(s, i));
         if (s->figure->heads_only)
             print_share(s, row->shares[i], x + width / 2, top + height / 2,
-                        width, es_text_on(es_overview_share_color(s, i)));
+                        es_overview_share_color(s, i), &beside);
         from += row->shares[i];
     }
     if (from > 0)

@@ -185,6 +185,39 @@ TEST(a_value_that_is_not_finite_has_only_its_text)
         }
 }
 
+/* The text of a low part of a stack, or its detail, is to the right of the
+ * stack, in the middle of the part and below the total. */
+TEST(texts_of_low_parts_are_beside_the_stack)
+{
+    static const double values[] = {1.5, 60, 37, 1.5};
+    static const char *const wanted[] = {"2% a", "60", "37", "2% d"};
+    AUTO_FREE bundle *b = bundle_new(3, 4);
+    for (size_t k = 0; k < 12; k++)
+        b->bars[k] = (es_bar){values[k % 4], wanted[k % 4], NULL, NULL};
+    b->bars[8] = (es_bar){1.5, "3.25B", NULL, "2% a"};
+    b->figure.stacked = true;
+    b->panels[0].totals = b->totals;
+    AUTO(es_picture) picture = drawn(&b->figure);
+    double middle = NAN;
+    size_t n[4] = {0};
+    for (size_t i = 0; i < picture->n_shapes; i++) {
+        const es_picture_shape *s = &picture->shapes[i];
+        const char *text = picture->text + s->first;
+        for (size_t k = 0; s->kind == ES_SHAPE_TEXT && k < 4; k++)
+            if (strcmp(text, wanted[k]) == 0 && s->size < ES_SMALL_SIZE) {
+                bool beside = k == 0 || k == 3;
+                assert_int_equal(s->align,
+                                 beside ? ES_ALIGN_START : ES_ALIGN_MIDDLE);
+                assert_true(!beside || !(s->x < middle + 5));
+                middle = beside ? middle : s->x;
+                n[k]++;
+            }
+    }
+    for (size_t k = 0; k < 4; k++)
+        assert_int_equal(n[k], 3);
+    assert_false(picture_says(picture, "3.25B"));
+}
+
 TEST(long_names_are_cut)
 {
     for (size_t k = 0; k < 4; k++) {

@@ -96,6 +96,26 @@ TEST(a_value_far_away_does_not_stretch_the_scale)
     es_picture_free(picture);
 }
 
+/* A percentage that is wider than its part stands beside the bar. */
+TEST(small_shares_are_beside_the_bar)
+{
+    es_overview_row rows[3];
+    es_picture *picture = NULL;
+    make_rows(rows);
+    es_overview figure = figure_of(rows, 2);
+    figure.heads_only = true;
+    const double shares[] = {0.04, 0.007, 0.0001, 0.9529, 0};
+    for (int k = 0; k < ES_OVERVIEW_SHARES; k++)
+        rows[0].shares[k] = shares[k];
+    sound_picture(es_overview_draw(&picture, &figure), &picture);
+    ASSERT_SAYS(picture, "4%", "0.7%", "<0.1%", "95%", "100%");
+    ASSERT_SAYS_NOT(picture, "0%");
+    es_picture_free(picture);
+    figure.style.width = 234; /* too narrow for all of them */
+    sound_picture(es_overview_draw(&picture, &figure), &picture);
+    es_picture_free(picture);
+}
+
 TEST(no_row_is_refused_and_one_row_is_enough)
 {
     es_overview_row rows[3];
