@@ -1128,6 +1128,7 @@ es_status es_curves_lay_out(es_curves_sheet *out, const es_curves *figure)
                                       .draw = draw_block,
                                       .draw_legend = es_curves_draw_legend,
                                       .least_factor = LEAST_FACTOR,
+                                      .composite_height = MANY_HEIGHT,
                                       .foot = ES_AXIS_FOOT,
                                       .title_gap = 6,
                                       .note = figure->note}};
@@ -1143,8 +1144,10 @@ es_status es_curves_lay_out(es_curves_sheet *out, const es_curves *figure)
         es_page_add_key(page, ES_SWATCH_EDGE_ALARM, "NaN or infinite");
     if (out->beside)
         es_page_add_key(page, ES_SWATCH_DOTS, "identical points are offset");
-    if (out->beyond)
+    if (out->beyond) {
         page->air = ARROW_AIR;
+        page->title_gap += ARROW_AIR;
+    }
     if ((status = place(out)) < 0)
         return status;
     for (size_t i = 0; i < figure->n_panels; i++) {

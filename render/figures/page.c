@@ -358,8 +358,11 @@ es_status es_page_lay_out(es_page *page)
     choose_columns(page);
     if (style->width > 0)
         across = down = solve_factor(page, style->width, place_across);
-    if (style->width > 0 && !(style->height > 0))
+    if (style->width > 0 && !(style->height > 0)) {
         down = flatten(page, across);
+        if (style->frame && page->composite_height > 0)
+            down = fmin(down, page->composite_height / page->plot_height);
+    }
     if (style->height > 0)
         down = solve_factor(page, style->height, place_down);
     if (style->height > 0 && !(style->width > 0)) {

@@ -57,7 +57,9 @@ struct es_page {
     void (*arrange)(es_page *page);
     es_status (*draw)(const es_page *page, size_t i);
     void (*draw_legend)(const es_page *page); /* or NULL */
-    double least_factor; /* minimum scale factor if a size is requested */
+    double least_factor;     /* minimum scale factor if a size is requested */
+    double composite_height; /* maximum height of a plot on a page with other
+                                figures, at natural height; 0: none */
     double title_most;   /* maximum width to which a narrow panel is widened for
                             its title; 0: 150 points */
     size_t most_lines;   /* maximum number of lines of a title; 0: three */

@@ -357,6 +357,25 @@ TEST(categories_are_golden)
     assert_golden(picture, "curves_categories");
 }
 
+/* A wide panel on a page with other figures is not higher than their panels,
+ * as it would be alone. */
+TEST(a_panel_among_other_figures_is_flat)
+{
+    AUTO_BY(bundle_free) bundle b = bundle_new(1, 9, 0);
+    const es_curves_panel panel = {"a", NULL, b.curves, 1};
+    for (int i = 0; i < 2; i++) {
+        es_page_frame frame = {.left = 0};
+        es_curves figure = figure_of(&panel, 1);
+        es_curves_sheet sheet;
+        figure.style.width = 900;
+        figure.style.frame = i ? &frame : NULL;
+        assert_int_equal(es_curves_lay_out(&sheet, &figure), ES_OK);
+        assert_int_equal(sheet.blocks[0].plot.height <= 165, i);
+        assert_true(sheet.blocks[0].plot.width > 700);
+        es_curves_sheet_clear(&sheet);
+    }
+}
+
 TEST(panels_may_have_separate_scales)
 {
     AUTO_BY(bundle_free)
