@@ -50,7 +50,9 @@ typedef enum es_cost_quantity {
     ES_COST_OF_FLOPS,
     ES_COST_OF_COMMUNICATION,
     ES_COST_OF_LATENCY,
-    ES_COST_OF_INVERSE /* error of a polynomial inverse, which needs no model */
+    /* These need no model: */
+    ES_COST_OF_INVERSE, /* error of a polynomial inverse */
+    ES_COST_OF_WEIGHTS  /* weights by softmax and PowerSoftmax */
 } es_cost_quantity;
 
 typedef enum es_cost_over {
@@ -152,14 +154,17 @@ void es_cost_print_json(FILE *stream, const es_cost_entry *entries, size_t n);
 es_status es_cost_print_polynomials(FILE *stream) ES_MUST_USE;
 
 /**
- * Draws the figure ES_COST_OF_INVERSE as lines. Returns the statuses of
+ * es_cost_draw_inverse draws the figure ES_COST_OF_INVERSE as lines,
+ * es_cost_draw_weights ES_COST_OF_WEIGHTS. Return the statuses of
  * es_curves_draw.
  */
 es_status es_cost_draw_inverse(es_picture **out,
                                const es_cost_options *options) ES_MUST_USE;
+es_status es_cost_draw_weights(es_picture **out,
+                               const es_cost_options *options) ES_MUST_USE;
 
 /**
- * Draws any figure except ES_COST_OF_INVERSE, as bars. Returns the statuses of
+ * Draws the other figures, as bars. Returns the statuses of
  * es_bars_draw.
  */
 es_status es_cost_draw(es_picture **out, const es_cost_entry *entries, size_t n,

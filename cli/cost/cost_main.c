@@ -21,7 +21,7 @@ static es_status read_figure(void *field, const es_option *option,
                              const char *value, const char *where)
 {
     static const char *const names[] = {"flops", "communication", "latency",
-                                        "inverse"};
+                                        "inverse", "weights"};
     es_cost_options *to = field;
     (void)option;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -30,10 +30,10 @@ static es_status read_figure(void *field, const es_option *option,
             to->draws = true;
             return ES_OK;
         }
-    return es_fail(
-        ES_EUSAGE,
-        "%s '%.40s': expected flops, communication, latency or inverse", where,
-        value);
+    return es_fail(ES_EUSAGE,
+                   "%s '%.40s': expected flops, communication, latency, "
+                   "inverse or weights",
+                   where, value);
 }
 
 static const char *const norms[] = {"auto", "on", "off", NULL};
@@ -70,8 +70,8 @@ static const es_option options[] = {
     {"json", 0, NULL, "print JSON instead of the table",
      ES_OPT_FLAG(es_cost_options, json)},
     {"figure", 0, "NAME",
-     "draw flops, communication or latency as bars; or inverse, which takes no "
-     "model: the error of a polynomial division by its number of factors",
+     "draw flops, communication or latency as bars; without a model: inverse "
+     "(error of a polynomial division), weights (PowerSoftmax)",
      ES_OPT_ALL(read_figure)},
     {"over", 0, "WHAT",
      "models: a bar for each model; ctx: a panel for each model and a bar for "
@@ -147,9 +147,9 @@ static bool has_option(const es_cost_options *given, const char *name)
     return es_options_has(&es_cost_command, given->given, name);
 }
 
-static bool draws_inverse(const es_cost_options *given)
+static bool needs_no_model(const es_cost_options *given)
 {
-    return given->draws && given->figure == ES_COST_OF_INVERSE;
+    return given->draws && given->figure >= ES_COST_OF_INVERSE;
 }
 
 static es_status check_options(es_cost_options *given)
@@ -162,11 +162,15 @@ static es_status check_options(es_cost_options *given)
         return es_fail(
             ES_EUSAGE,
             "--polynomial: takes no model and no other output option");
-    if (draws_inverse(given) && (given->n_inputs || has_option(given, "over") ||
-                                 has_option(given, "shares")))
-        return es_fail(ES_EUSAGE, "--figure inverse: takes no model, and "
-                                  "neither --over nor --shares");
-    if (given->n_inputs == 0 && !given->polynomial && !draws_inverse(given))
+    if (needs_no_model(given) &&
+        (given->n_inputs || has_option(given, "over") ||
+         has_option(given, "shares")))
+        return es_fail(ES_EUSAGE,
+                       "--figure %s: takes no model, and neither --over nor "
+                       "--shares",
+                       given->figure == ES_COST_OF_INVERSE ? "inverse"
+                                                           : "weights");
+    if (given->n_inputs == 0 && !given->polynomial && !needs_no_model(given))
         return es_fail(
             ES_EUSAGE,
             "cost needs run files or architectures: entropy-scan cost SM+LN+G");
@@ -194,8 +198,10 @@ static es_status write_figure(FILE *stream, const es_cost_entry *entries,
 {
     static const es_picture_note note = {"program", "entropy-scan " ES_VERSION};
     es_picture *picture = NULL;
-    es_status status = draws_inverse(given)
+    es_status status = given->figure == ES_COST_OF_INVERSE
                            ? es_cost_draw_inverse(&picture, given)
+                       : given->figure == ES_COST_OF_WEIGHTS
+                           ? es_cost_draw_weights(&picture, given)
                            : es_cost_draw(&picture, entries, n, given);
     if (status == ES_OK)
         status = es_figure_write(picture, stream, given->format, &given->look,
@@ -246,7 +252,8 @@ static int cost_main(int argc, char **argv)
             es_inputs_expand(&given.inputs, &given.n_inputs, &found, &n_failed);
     if (status == ES_OK)
         status = es_cost_entries_read(&entries, &n, &n_failed, &given);
-    if (status == ES_OK && (n > 0 || given.polynomial || draws_inverse(&given)))
+    if (status == ES_OK &&
+        (n > 0 || given.polynomial || needs_no_model(&given)))
         status = write_output(entries, n, &given);
     code = es_command_exit(status);
     if (status == ES_OK && n_failed)

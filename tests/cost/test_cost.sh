@@ -102,7 +102,7 @@ mkdir -p tree/below && cp sm.db tree/below/
 output 'a folder stands for the run files below it' '^(.*/)?sm(\.db)? +SM +12 +48 ' "$scan" cost tree SM+R
 exits '--font-size needs --figure' 2 '--font-size: needs --figure' "$scan" cost SM --font-size 7
 exits '--shares needs --figure' 2 '--shares: needs --figure' "$scan" cost SM --shares
-exits 'an unknown figure is refused' 2 'flops, communication, latency or inverse' "$scan" cost SM --figure pie -o a.png
+exits 'an unknown figure is refused' 2 'flops, communication, latency, inverse or weights' "$scan" cost SM --figure pie -o a.png
 exits 'a figure needs a format' 2 'end the name in \.png, \.svg, \.pdf or \.txt' "$scan" cost SM --figure flops -o a
 exits 'a format may not contradict a name' 2 '--format pdf contradicts the file name a\.png' "$scan" cost SM --figure flops -o a.png --format pdf
 exits 'a picture has a size that its format can have' 2 '--size: ' \
@@ -152,6 +152,10 @@ output '--polynomial prints the errors of a GELU' '^ *63 +7 +4\.5e-11 +8\.5e-6 +
 "$scan" cost --figure inverse -o inverse.svg
 file_has 'the error of an inverse is drawn by its number of factors' inverse.svg '>factors of the division<'
 file_has 'the figure of an inverse has a line for each epsilon' inverse.svg '>ε = 10⁻⁴<'
+"$scan" cost --figure weights -o weights.svg
+check 'weights by softmax and PowerSoftmax are drawn for three vectors' sh -c '
+    for text in normal uniform "evenly spaced" softmax "p = 8"; do grep -q ">$text<" weights.svg || exit 1; done'
+exits '--figure weights takes no model' 2 '--figure weights: takes no model' "$scan" cost SM --figure weights -o a.svg
 exits '--figure inverse takes no model' 2 '--figure inverse: takes no model' "$scan" cost SM --figure inverse -o a.svg
 exits '--figure inverse has no shares' 2 '--figure inverse: takes no model' "$scan" cost --shares --figure inverse -o a.svg
 exits '--polynomial takes no model' 2 'takes no model' "$scan" cost --polynomial SM
