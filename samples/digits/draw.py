@@ -9,6 +9,7 @@ import csv
 import json
 import pathlib
 import subprocess
+import sys
 
 import matplotlib
 import numpy as np
@@ -16,7 +17,8 @@ import numpy as np
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
-COLOURS = ("#222222", "#0072b2", "#d55e00", "#009e73")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from picture import COLOURS, GRID, INK  # noqa: E402
 
 
 def read(path, series):
@@ -39,7 +41,8 @@ def main():
             ["entropy-scan", path, "--json", "-q"], capture_output=True, text=True,
             check=True).stdout)
         runs[about["runs"][0]["arch"]].append(path)
-    plt.rcParams.update({"font.size": 9, "svg.hashsalt": "digits"})
+    plt.rcParams.update({"font.size": 9, "font.family": "DejaVu Sans", "text.color": INK,
+                         "axes.labelcolor": INK, "grid.color": GRID, "svg.hashsalt": "digits"})
     figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
     print("| architecture | accuracy, mean (lowest to highest) | loss | entropy, nats |")
     print("| --- | --- | --- | --- |")
@@ -57,7 +60,7 @@ def main():
               f" {loss:.3f} | {entropy:.2f} |")
     axes.set(xlabel="step", ylabel="accuracy on held-out images, %", ylim=(0, 100),
              xlim=(0, None))
-    axes.grid(axis="y", alpha=0.3)
+    axes.grid(axis="y")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, loc="lower right")
     figure.savefig(options.output, metadata={"Date": None} if

@@ -7,42 +7,17 @@
 """
 import argparse
 import glob
-import html
 import json
 import math
 import os
 import sys
 
-COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c8c8c", "#000000")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from picture import COLOURS, GRID, MUTED, Picture  # noqa: E402
+
 OPERATIONS = ("rotation", "relinearise", "product", "plain product", "rescale", "sum", "encode",
               "encrypt")
 STAGES = ("encrypt", "projections", "scores", "power", "row sums", "values", "inverse", "output")
-
-
-class Picture:
-    def __init__(self, width, height):
-        self.parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-                      f'width="{width}" height="{height}" font-family="sans-serif" font-size="12">'
-                      f'<rect width="{width}" height="{height}" fill="#fff"/>']
-
-    def text(self, x, y, text, anchor="start", more=""):
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" {more}>'
-                          f'{html.escape(text)}</text>')
-
-    def box(self, x, y, width, height, colour):
-        self.parts.append(f'<rect x="{x:.2f}" y="{y:.1f}" width="{width:.2f}" height="{height}" '
-                          f'fill="{colour}"/>')
-
-    def line(self, points, colour, more=""):
-        self.parts.append(f'<polyline fill="none" stroke="{colour}" {more} points="' +
-                          " ".join(f"{x:.1f},{y:.1f}" for x, y in points) + '"/>')
-
-    def dot(self, x, y, colour):
-        self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
-
-    def write(self, path):
-        with open(path, "w") as file:
-            file.write("\n".join(self.parts) + "\n</svg>\n")
 
 
 def load(path):
@@ -81,12 +56,12 @@ def draw_time(paths, path):
             x += size
         picture.text(x + 6, y + 14, f"{of_stage[stage]:.2f} s, {100 * of_stage[stage] / total:.0f} %")
     bottom = 78 + row * len(STAGES)
-    picture.line([(left, bottom), (left + width, bottom)], "#000")
+    picture.line([(left, bottom), (left + width, bottom)], MUTED)
     step = 10**math.floor(math.log10(most))
     step = step if most / step >= 3 else step / 2
     for i in range(int(most / step) + 1):
         x = left + i * step / most * width
-        picture.line([(x, bottom), (x, bottom + 4)], "#000")
+        picture.line([(x, bottom), (x, bottom + 4)], MUTED)
         picture.text(x, bottom + 18, f"{i * step:g}", "middle")
     picture.text(left + width / 2, bottom + 36, "seconds", "middle")
     picture.write(path)
@@ -138,7 +113,7 @@ def draw_error(arguments, path, floor=1e-9):
     picture = Picture(690, head + height + 48)
     for decade in range(int(decades[1]), decades[0] + 1):
         x, y = place(1, 10.0**decade)
-        picture.line([(left, y), (left + width, y)], "#ddd")
+        picture.line([(left, y), (left + width, y)], GRID)
         picture.parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">10'
                              f'<tspan dy="-5" font-size="9">{decade}</tspan></text>')
     for x in range(1, last + 1, 1 if last < 16 else 2):
@@ -147,7 +122,7 @@ def draw_error(arguments, path, floor=1e-9):
     picture.text(0, 0, "largest error of a head's output", "middle",
                  f'transform="translate(14 {head + height / 2}) rotate(-90)"')
     for i, (label, points) in reversed(list(enumerate(lines))):
-        colour, dash = (COLOURS[-1], 'stroke-dasharray="5 4"') if i == 0 else (COLOURS[i - 1], "")
+        colour, dash = (MUTED, 'stroke-dasharray="5 4"') if i == 0 else (COLOURS[i - 1], "")
         inside = [(x, y) for x, y in points if y > floor]
         picture.line([place(x, y) for x, y in inside + crossing(points, floor)], colour, f'stroke-width="1.8" {dash}')
         for x, y in inside if i else ():

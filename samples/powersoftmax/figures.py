@@ -4,7 +4,6 @@
     figures.py p FOLDER -o p.svg              perplexity by p, with softmax and scaled ReLU
     figures.py epsilon FOLDER -o epsilon.svg  perplexity by epsilon, stable and plain
     figures.py distance FOLDER -o d.svg       mean attention distance of each head by p
-    figures.py vectors -o vectors.svg         softmax and PowerSoftmax of given vectors
     figures.py table FOLDER                   perplexity of every kind of run, as Markdown
 """
 import argparse
@@ -15,12 +14,10 @@ import re
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "encrypted"))
-from draw import COLOURS, Picture  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from picture import COLOURS, GRID, MUTED, Picture  # noqa: E402
 
 SCAN = os.environ.get("ENTROPY_SCAN", "entropy-scan")
-VECTORS = (("scores of one row", (0.2, 1.0, -0.6, 2.0, 1.5, -2.2)),
-           ("the same, 4 times as large", (0.8, 4.0, -2.4, 8.0, 6.0, -8.8)))
 
 
 def scan(*arguments):
@@ -69,12 +66,12 @@ class Plot:
         tick = math.ceil(self.low / step) * step
         while tick <= self.high + step / 1e3:
             y = self.y(tick)
-            picture.line([(self.left, y), (self.left + self.width, y)], "#ddd")
+            picture.line([(self.left, y), (self.left + self.width, y)], GRID)
             picture.text(self.left - 8, y + 4, f"{tick:.6g}", "end")
             tick += step
         for i, name in enumerate(names):
             picture.text(self.x(i), bottom + 18, name, "middle")
-        picture.line([(self.left, bottom), (self.left + self.width, bottom)], "#000")
+        picture.line([(self.left, bottom), (self.left + self.width, bottom)], MUTED)
         picture.text(self.left + self.width / 2, bottom + 40, x_label, "middle")
         picture.text(0, 0, y_label, "middle",
                      f'transform="translate(16 {self.top + self.height / 2}) rotate(-90)"')
@@ -119,8 +116,8 @@ def draw_p(folder, path):
     found = runs(folder)
     powers = sorted(int(k[1:]) for k in found if re.fullmatch(r"p\d+", k))
     series = [perplexities(found, f"p{p}") for p in powers]
-    levels = [("softmax", known([perplexities(found, "softmax")]), COLOURS[6]),
-              ("scaled ReLU", known([perplexities(found, "relu")]), COLOURS[5])]
+    levels = [("softmax", known([perplexities(found, "softmax")]), MUTED),
+              ("scaled ReLU", known([perplexities(found, "relu")]), COLOURS[4])]
     ys = known(series) + [v for _, values, _ in levels for v in values]
     plot = Plot("Perplexity by the power, epsilon 1e-3", "p", "perplexity, held out", powers,
                 [str(p) for p in powers], ys, 110)
@@ -178,66 +175,21 @@ def draw_distance(folder, path):
     plot = Plot(f"Mean attention distance of each head, T = {context}", "p", "tokens", kinds,
                 [k if k == "softmax" else k[1:] for k in kinds], [0, uniform] +
                 [v for column in columns for v in column], 96)
-    plot.level(uniform, COLOURS[6])
-    plot.legend(2, COLOURS[6], "uniform", 'stroke-dasharray="5 4"')
+    plot.level(uniform, MUTED)
+    plot.legend(2, MUTED, "uniform", 'stroke-dasharray="5 4"')
     for i, column in enumerate(columns):
         for k, value in enumerate(sorted(column)):
             plot.picture.parts.append(
                 f'<circle cx="{plot.x(i) + 15 * ((k * 0.618) % 1 - 0.5):.1f}" '
-                f'cy="{plot.y(value):.1f}" r="2.4" fill="{COLOURS[4]}" fill-opacity="0.75"/>')
+                f'cy="{plot.y(value):.1f}" r="2.4" fill="{COLOURS[3]}" fill-opacity="0.75"/>')
         mean = plot.y(sum(column) / len(column))
-        plot.picture.line([(plot.x(i) - 14, mean), (plot.x(i) + 14, mean)], COLOURS[7],
+        plot.picture.line([(plot.x(i) - 14, mean), (plot.x(i) + 14, mean)], COLOURS[2],
                           'stroke-width="2"')
-    plot.legend(0, COLOURS[7], "mean")
-    plot.legend(1, COLOURS[4], "head")
+    plot.legend(0, COLOURS[2], "mean")
+    plot.legend(1, COLOURS[3], "head")
     plot.picture.write(path)
     for kind, column in zip(kinds, columns):
         print(f"{kind}: {sum(column) / len(column):.2f} of {len(column)} heads")
-
-
-# --- given vectors --------------------------------------------------------------
-
-
-def softmax(x):
-    weights = [math.exp(v - max(x)) for v in x]
-    return [w / sum(weights) for w in weights]
-
-
-def power_softmax(x, p, epsilon=1e-3):
-    """Returns the PowerSoftmax weights by eq. 5 of the paper, in which scores are
-    divided by the largest absolute score."""
-    largest = max(abs(v) for v in x) + 1e-6
-    weights = [(v / largest) ** p for v in x]
-    return [w / (epsilon + sum(weights)) for w in weights]
-
-
-def draw_vectors(path):
-    kinds = [("softmax", softmax)] + [(f"p = {p}", lambda x, p=p: power_softmax(x, p))
-                                      for p in (2, 4, 12)]
-    width, height, left, top = 330, 190, 60, 58
-    picture = Picture(left + 2 * (width + 40), top + height + 56)
-    for i, (name, _) in enumerate(kinds):
-        picture.box(left + 92 * i, 12, 11, 11, COLOURS[i])
-        picture.text(left + 92 * i + 16, 22, name)
-    for panel, (title, x) in enumerate(VECTORS):
-        x0 = left + panel * (width + 40)
-        picture.text(x0, top - 10, title)
-        for tick in (0, 0.25, 0.5, 0.75, 1):
-            y = top + (1 - tick) * height
-            picture.line([(x0, y), (x0 + width, y)], "#ddd" if tick else "#000")
-            if not panel:
-                picture.text(x0 - 8, y + 4, f"{tick:g}", "end")
-        group = width / len(x)
-        for i, (_, weigh) in enumerate(kinds):
-            bar = (group - 8) / len(kinds)
-            for j, weight in enumerate(weigh(x)):
-                picture.box(x0 + j * group + 4 + i * bar, top + (1 - weight) * height, bar - 1,
-                            weight * height, COLOURS[i])
-        for j, value in enumerate(x):
-            picture.text(x0 + (j + 0.5) * group, top + height + 18, f"{value:g}", "middle")
-        picture.text(x0 + width / 2, top + height + 40, "score", "middle")
-    picture.text(0, 0, "weight", "middle", f'transform="translate(14 {top + height / 2}) rotate(-90)"')
-    picture.write(path)
 
 
 # --- tables -------------------------------------------------------------------
@@ -261,18 +213,14 @@ DRAWN = {"p": draw_p, "epsilon": draw_epsilon, "distance": draw_distance}
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("kind", choices=(*DRAWN, "vectors", "table"))
-    parser.add_argument("folder", nargs="?")
+    parser.add_argument("kind", choices=(*DRAWN, "table"))
+    parser.add_argument("folder")
     parser.add_argument("-o", dest="output", metavar="FILE")
     given = parser.parse_args()
-    if given.kind != "vectors" and not given.folder:
-        parser.error(f"{given.kind}: give the folder of the runs")
     if given.kind != "table" and not given.output:
         parser.error(f"{given.kind}: give -o FILE")
     if given.kind == "table":
         print_table(given.folder)
-    elif given.kind == "vectors":
-        draw_vectors(given.output)
     else:
         DRAWN[given.kind](given.folder, given.output)
 

@@ -27,9 +27,8 @@ check 'softmax is trained for comparison' env ONLY='softmax' sh $sample/runs.sh 
 for kind in p epsilon distance; do
     check "$kind is drawn" figure $kind "$dir/runs" -o "$dir/$kind.svg"
 done
-check 'given vectors are drawn' figure vectors -o "$dir/vectors.svg"
 check 'all figures are XML' python3 -c 'import sys, xml.dom.minidom as x; [x.parse(p) for p in sys.argv[1:]]' \
-    "$dir"/{p,epsilon,distance,vectors}.svg
+    "$dir"/{p,epsilon,distance}.svg
 dots() { grep -c '<circle' "$dir/$1.svg"; }
 same_text 'each head is a dot: 6 for each of softmax, p = 2 and p = 4' 18 "$(dots distance)"
 output 'the table has a line for each kind' 'on-psm-large \| `PSM\(4\)\+LN\+G` \| 1 \| [0-9.]+ ' \
