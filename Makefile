@@ -150,7 +150,7 @@ SANITIZED = cli cli_errors fragments salvage salvage_fragment merge_fragments \
 SANITIZED_SCRIPTS = $(foreach name,$(SANITIZED),$(filter %/test_$(name).sh,$(SCRIPTS)))
 SUPPORT_SRC = $(call in,tests/support) $(SYNTHETIC_SRC)
 
-.PHONY: all help deps test-deps test test-under-load test-python test-python-versions quick coverage coverage-here check-tests check-objects demo figures manual corpus-debian replicate replicate-quick thresholds alerts cost-fit bench lint \
+.PHONY: all help deps test-deps test test-under-load test-python test-python-versions quick coverage coverage-here check-tests check-objects demo figures paper-figures manual corpus-debian replicate replicate-quick thresholds alerts cost-fit bench lint \
     format cuda-objects cuda-spills install \
     gpu-programs gpu-plugins gpu-check gpu-bundle gpu-replicate gpu-results \
     uninstall clean programs libraries portable portable-here \
@@ -174,6 +174,7 @@ help:
 	@echo 'make test-deps  also the packages for tests and lint'
 	@echo 'make demo       corpus, two training runs, table, heatmap, curves'
 	@echo 'make figures    every figure, light and dark, on one page (two minutes)'
+	@echo "make paper-figures  the papers' figures from our runs, on one page (a minute)"
 	@echo 'make manual     the guides and manual pages as HTML, into $(BUILD)/manual'
 	@echo 'make test       every test; ends with "N passed, N failed"; T=NAME: one'
 	@echo 'make test-under-load  every test three times next to six busy processes (an hour)'
@@ -597,6 +598,9 @@ demo: deps
 
 figures: programs
 	@BUILD=$(BUILD) samples/figures.sh
+
+paper-figures: programs
+	@BUILD=$(BUILD) samples/paper-figures.sh
 
 # Writes the manual as HTML into build/manual, with pandoc and mandoc.
 manual: programs

@@ -5,44 +5,21 @@
 # for training; existing runs are reused.
 #
 #   FIGURE_STEPS=N     optimiser steps of each training (default 500)
-#   FIGURE_OPTIONS=... additional options for each training
 #   FIGURE_SCAN=...    additional options for each drawing, such as '--format svg'
-#   FIGURE_CORPUS=...  sources of the training data (default: Python's library)
 #   FIGURE_DIR=DIR     folder of the results (default: BUILD/figures)
+#
+# figure-runs.sh describes further variables.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}
 out=${FIGURE_DIR:-$build/figures}
 steps=${FIGURE_STEPS:-500}
 published=samples/published
-read -ra options <<<"${FIGURE_OPTIONS:-}"
-read -ra sources <<<"${FIGURE_CORPUS:-}"
 read -ra scan <<<"${FIGURE_SCAN:-}"
 page=$out/index.html
-mkdir -p "$out/runs"
-
-say() { printf '%s\n' "$*" >&2; }
+. samples/figure-runs.sh
 
 # --- runs --------------------------------------------------------------------
-
-corpus() {
-    [ -e "$out/corpus.tok" ] ||
-        "$build/entropy-corpus" -q -o "$out/corpus.tok" "${sources[@]}"
-}
-
-# Exit code 1 means that the loss is no longer finite, which is a valid result: one of
-# the figures shows it.
-train() { # NAME OPTION...
-    local db=$out/runs/$1.db
-    [ ! -e "$db" ] || return 0
-    say "training $1"
-    corpus
-    "$build/entropy-train" -q "$2" --name "$1" \
-        --data "$out/corpus.tok" --out "$db.part" --steps "$steps" \
-        --record-every 2 --eval-every 50 --eval-batches 8 "${@:3}" \
-        "${options[@]}" || [ $? -eq 1 ]
-    mv "$db.part" "$db"
-}
 
 publish() { # ARCH
     local db=$out/runs/$1.db
