@@ -127,7 +127,8 @@ typedef struct es_figure_options {
                          axis */
     bool perplexity;  /* for loss: true to show exp(loss) */
     bool full;        /* for loss: true to show all values; otherwise the y axis
-                         fits the last two thirds of every run */
+                         fits the last two thirds of every run that does not
+                         diverge */
     bool step_given;  /* for heatmap: true to show the chosen step even if none
                          of its heads is finite */
     bool tokens;      /* for loss: true for an x axis in tokens instead of

@@ -47,10 +47,13 @@ static es_status read_phase(es_group_lines *out, es_drawing *drawing, size_t i,
 
 /* --- drawing --------------------------------------------------------------*/
 
+/* A line that rises to more than 1.5 times its first value diverges. */
+#define RISE 1.5
+
 /* The values of a line that the y axis should show. */
 typedef struct tail {
     double high; /* the largest one without outliers; NaN if there is none */
-    bool rises;  /* true if it is more than twice the line's first value */
+    bool rises;  /* true if it is far above the line's first value */
 } tail;
 
 /*
@@ -85,7 +88,7 @@ static es_status measure_tail(tail *out, es_drawing *drawing,
     if (n == 0)
         return ES_OK;
     out->high = (double)sorted[n - 1];
-    out->rises = out->high > 2 * (double)values[first];
+    out->rises = out->high > RISE * (double)values[first];
     return ES_OK;
 }
 
@@ -107,23 +110,21 @@ static double last_thirds(const pair *p)
 }
 
 /* Chooses the upper limit of the y axis: the largest value in the last two
- * thirds of each run. Lines that rise to more than twice their first value,
- * because the run diverged, do not count if there are others. *out is NaN if
- * there is no such value. */
+ * thirds of each run. Runs that diverge do not count if there are others. *out
+ * is NaN if there is no such value. */
 static es_status choose_limit(double *out, es_drawing *drawing,
                               const pair *pairs)
 {
-    double limits[] = {NAN, NAN}; /* of lines that fall, and that rise */
+    double limits[] = {NAN, NAN}; /* of runs that fall, and that diverge */
     for (size_t i = 0; i < drawing->n; i++) {
         double from = last_thirds(&pairs[i]);
-        for (int k = 0; k < 2; k++) {
-            tail t;
-            es_status status = measure_tail(
-                &t, drawing, k ? &pairs[i].eval : &pairs[i].train, from);
-            if (status < 0)
-                return status;
-            limits[t.rises] = fmax(limits[t.rises], t.high);
-        }
+        tail train, eval;
+        es_status status = measure_tail(&train, drawing, &pairs[i].train, from);
+        if (status < 0 ||
+            (status = measure_tail(&eval, drawing, &pairs[i].eval, from)) < 0)
+            return status;
+        bool diverges = train.rises || eval.rises;
+        limits[diverges] = fmax(limits[diverges], fmax(train.high, eval.high));
     }
     *out = isnan(limits[0]) ? limits[1] : limits[0];
     return ES_OK;

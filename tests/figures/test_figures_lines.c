@@ -485,6 +485,14 @@ TEST(the_axis_fits_the_last_two_thirds)
          {{3, 3, 3, 3, 3, 3, 3, 3, 3}, {3, 3, 3, 99, 98}},
          {9, 5},
          "99"},
+        {ES_PHASE_TRAIN,
+         {{3, 3, 3, 3, 3, 3, 3, 3, 3}, {3, 3, 3, 4.7f, 4.6f}},
+         {9, 5},
+         "4.7"},
+        {ES_PHASE_TRAIN,
+         {{3, 3, 3, 3, 3, 3, 3, 3, 3}, {3, 3, 3, 4.2f, 4.1f}},
+         {9, 5},
+         NULL},
         {ES_PHASE_TRAIN, {{9, 9, 9, 99, 98}}, {5}, NULL},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
