@@ -242,8 +242,17 @@ static void write_image(svg *s, const es_picture_shape *shape)
     put_format(s, "\"/>\n");
 }
 
+/* Returns true if a viewer would drop a space of the text. */
+static bool has_spaces(const char *text)
+{
+    const size_t n = strlen(text);
+    return n > 0 &&
+           (text[0] == ' ' || text[n - 1] == ' ' || strstr(text, "  "));
+}
+
 /* Writes a text. textLength makes a substitute font draw the text with the same
- * total width. */
+ * total width. xml:space is an attribute of the text itself, because Chromium
+ * does not inherit it. */
 static void write_text(svg *s, const es_picture_shape *shape)
 {
     static const char *const anchors[] = {"", " text-anchor=\"middle\"",
@@ -262,6 +271,8 @@ static void write_text(svg *s, const es_picture_shape *shape)
     if (shape->degrees != 0)
         put_format(s, " transform=\"rotate(%n %n %n)\"", -shape->degrees,
                    shape->x, shape->y);
+    if (has_spaces(strings + shape->first))
+        put_format(s, " xml:space=\"preserve\"");
     if (width > 0)
         put_format(s, " textLength=\"%l\" lengthAdjust=\"spacingAndGlyphs\"",
                    width);
@@ -304,8 +315,7 @@ static void write_clip(svg *s, const es_picture_shape *shape)
     s->clipped = true;
 }
 
-/* Writes the header of the file. xml:space preserves leading, trailing and
- * repeated spaces in texts. */
+/* Writes the header of the file. */
 static void write_head(svg *s, const es_picture_note *notes, size_t n_notes)
 {
     const es_picture *picture = s->picture;
@@ -315,7 +325,7 @@ static void write_head(svg *s, const es_picture_note *notes, size_t n_notes)
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%npt\""
         " height=\"%npt\" viewBox=\"0 0 %n %n\" font-family=\"" FONTS "\""
-        " text-rendering=\"geometricPrecision\" xml:space=\"preserve\">\n",
+        " text-rendering=\"geometricPrecision\">\n",
         picture->width, picture->height, picture->width, picture->height);
     if (title) {
         put_format(s, "<title>");
