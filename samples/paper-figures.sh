@@ -151,7 +151,7 @@ figure 'AERO 4, RR 3' 'Learnable slopes of the leaky ReLU, by layer and global.'
     draw slopes "$runs/slopes-layer.db" "$runs/slopes-global.db" --letters
 
 heading 'Normalised and scaled FFNs'
-figure 'AERO 7' 'Weight and spectral normalisation and scaling prevent the collapse.' \
+figure 'AERO 7' 'Entropy of each head with weight normalisation, spectral normalisation and scaling.' \
     draw heatmap "${norms[@]}" --letters
 figure 'AERO 13' 'Mean entropy of each layer.' draw curves "${norms[@]}" --letters
 figure 'AERO 16' 'Share of heads in each quarter.' draw bands "${norms[@]}"
