@@ -75,8 +75,8 @@ static const es_flag_info infos[] = {
      "Revival, samples/results/truth.md).",
      "Early in training, wait (analyzer/flags/README.md); without LayerNorm "
      "choose ReLU instead of GELU (ReLU's Revival, samples/results/truth.md), "
-     "or regularise entropies with EReg (AERO), which in small models costs 1 "
-     "to 2 % of perplexity (samples/results/truth.md).",
+     "or regularise entropies with EReg (AERO), which in small models changes "
+     "perplexity by -3 to +2 % (samples/results/truth.md).",
      {"ReLU's Revival: Jha and Reagen 2024, On the Entropic Overload in "
       "Normalization-Free Large Language Models, arXiv:2410.09637",
       AERO, TRUTH,
