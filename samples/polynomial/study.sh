@@ -34,7 +34,7 @@ probe() { # NAME OPTION...
     entropy-train probe "$1"/*.safetensors --data python.tok --no-record --batches "$batches" --threads 2 "${@:2}" ||
         [ $? = 1 ] # the loss is not finite, which is a valid result
 }
-perplexity() { sed -nE "s/^$1.*perplexity ([^ ]+).*/\1/p" probe.txt; }
+perplexity() { sed -nE "s/^$1.*perplexity ([^ ,]+).*/\1/p" probe.txt; }
 
 echo '| model | exact | polynomial | factors | outside: rows, GELU, norms | error of a weight | levels |'
 echo '| --- | --- | --- | --- | --- | --- | --- |'
