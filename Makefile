@@ -5,6 +5,7 @@
 #   LINKER=gold           another linker (default for tests: gold, if it is installed)
 #   CARDS=one             compile kernels for one kind of card (default: all)
 #   CUDA=0, GSL=0         without the CUDA back-end (default: with it if nvcc is installed); without GSL
+#   MICROHTTPD=0          without the page of entropy-scan serve (default: with it if libmicrohttpd-dev is installed)
 #   BUILD=DIR             the build folder (default build)
 #   DESTDIR= PREFIX=      for install
 #   V=1                   print every command
@@ -100,7 +101,13 @@ RENDER_SRC = $(call in,render)
 PROCESS_SRC = $(call in,hooks/recorder/process)
 RECORDER_SRC = $(filter-out $(PROCESS_SRC),$(call in,hooks/recorder))
 TRAINER_SRC = $(filter-out hooks/trainer/main.c,$(call in,hooks/trainer))
-CLI_SRC = $(filter-out cli/program/main.c,$(call in,cli))
+# Without the headers of libmicrohttpd (0), `entropy-scan serve` says what to install; with 1 the program loads
+# the library; `static` links it.
+MICROHTTPD := $(if $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo 1),1,0)
+MICROHTTPD_NOT_0 = cli/serve/http/without_gnutls.c cli/serve/http/%
+MICROHTTPD_NOT_1 = cli/serve/http/without_gnutls.c cli/serve/without_microhttpd.c
+MICROHTTPD_NOT_static = cli/serve/without_microhttpd.c
+CLI_SRC = $(filter-out cli/program/main.c $(MICROHTTPD_NOT_$(MICROHTTPD)),$(call in,cli))
 SYNTHETIC_SRC = $(wildcard samples/alerts/synthetic*.c)
 CUDA_SRC = $(wildcard hooks/trainer/cuda/*.cu)
 CUDA_HOST_SRC = $(wildcard tests/emulation/*.cc)
@@ -110,8 +117,9 @@ PRESETS = $(BUILD)/obj/hooks/trainer/settings/presets.S.o
 
 # The object that embeds the report page, and the page's scripts in the order of their dependencies.
 REPORT_PAGE = $(BUILD)/obj/cli/report/page.S.o
-REPORT_SCRIPTS = $(patsubst %,cli/report/%.js,inflate values plot dom data state scale steps \
-    heatmap chart curves maps csv runs fold parallel table flags figures config report)
+REPORT_SCRIPTS = $(patsubst %,cli/report/%.js,inflate values plot dom data state server live scale save steps \
+    heatmap chart curves maps csv spark fold runs parallel table flags timeline groups figures \
+    config link keys report)
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 host_objects = $(patsubst %,$(BUILD)/obj/%.o,$(1))
@@ -224,7 +232,7 @@ link = $(call say,LD)$(CC) $(ALL_CFLAGS) $(LDFLAGS) $(FIXED) $(LINKER:%=-fuse-ld
 
 $(BUILD)/entropy-scan: $(call objects,cli/program/main.c) \
     $(call archives,cli render store stats analyzer)
-	$(call link,$(RENDER_LIBS) $(SQLITE_LIBS) $(JSON_LIBS) $(INI_LIBS) $(YAML_LIBS) $(STATS_LIBS))
+	$(call link,$(RENDER_LIBS) $(SQLITE_LIBS) $(JSON_LIBS) $(INI_LIBS) $(YAML_LIBS) $(STATS_LIBS) $(MICROHTTPD_LIBS))
 
 $(BUILD)/entropy-recorder: $(call archives,process recorder store analyzer)
 	$(call link,$(SQLITE_LIBS))
@@ -323,6 +331,7 @@ $(eval $(call archive_rule,cli,$(CLI_SRC) $(REPORT_PAGE)))
 # is optimised.
 $(BUILD)/obj/tests/%: OPTIMISE = $(if $(SAN),-O0,-O1) $(SYMBOLS)
 $(BUILD)/obj/tests/%: PACKAGE_CFLAGS += $(CMOCKA_CFLAGS)
+$(BUILD)/obj/cli/serve/http/microhttpd.o: PACKAGE_CFLAGS += $(if $(filter static,$(MICROHTTPD)),-DES_MICROHTTPD_IS_LINKED)
 $(BUILD)/obj/tests/support/% $(BUILD)/obj/tests/bench/%: OPTIMISE = \
     $(if $(SAN),-O1,-O2) $(SYMBOLS)
 $(BUILD)/obj/tests/emulation/%: OPTIMISE = -O2 $(SYMBOLS)

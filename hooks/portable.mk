@@ -25,7 +25,7 @@ portable_make = $(MAKE) --no-print-directory CC='$(ZIG) cc -target $(TARGET)' \
     SQLITE_LIBS='$(PORTABLE_SQLITE)/libsqlite3.a' \
     RENDER_LIBS='$(call packaged,$(PORTABLE_ARCHIVES))' \
     JSON_LIBS='$(call packaged,jansson)' INI_LIBS='$(call packaged,inih)' \
-    YAML_LIBS='$(call packaged,yaml)' \
+    YAML_LIBS='$(call packaged,yaml)' MICROHTTPD=static MICROHTTPD_LIBS='$(call packaged,microhttpd)' \
     BLAS_LIBS='$(call packaged,openblas)'
 
 portable-here: $(LIBRARIES) $(PUBLIC_HEADER) $(BUILD)/entropy-recorder
@@ -34,7 +34,7 @@ portable-programs-here: $(BUILD)/entropy-scan $(BUILD)/entropy-train
 # Copies headers and archives from Debian's packages. These are the installed packages
 # or, for another machine type, downloaded packages.
 $(PORTABLE)/packages/sqlite3.h: tests/tools/packages.sh
-	$(Q)tests/tools/packages.sh $(@D) $(TARGET_MACHINE) sqlite3 $(PORTABLE_ARCHIVES) jansson inih yaml openblas
+	$(Q)tests/tools/packages.sh $(@D) $(TARGET_MACHINE) sqlite3 $(PORTABLE_ARCHIVES) jansson inih yaml openblas microhttpd
 
 # The programs and libraries that `pip install ./hooks/python` needs.
 package: $(LIBRARIES) $(BUILD)/entropy-recorder $(BUILD)/entropy-scan

@@ -51,7 +51,9 @@ static const es_named_text files[] = {
      "fragment; it is read like a run file, also while it is written; merge "
      "converts it to a run file"},
     {"RUN.db-wal, RUN.db-shm", "part of a run file while it is written"},
-    {"RUN.db.stop", "created by watch --stop: requests that the training stop"},
+    {"RUN.db.stop",
+     "created by watch --stop and serve --allow-stop: requests that "
+     "the training stop"},
     {"$XDG_STATE_HOME/entropy-scan/watch",
      "record of the alerts that watch has delivered"},
     {NULL, NULL}};

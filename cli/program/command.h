@@ -18,7 +18,7 @@
     verb(scan) verb(draw) verb(compare) verb(tui) verb(trends) verb(summarise) \
         verb(import) verb(export) verb(merge) verb(push) verb(sql)             \
             verb(report) verb(cost) verb(importance) verb(rules) verb(explain) \
-                verb(watch) verb(sweep) verb(help)
+                verb(watch) verb(serve) verb(sweep) verb(help)
 
 #define ES_DECLARE_VERB(verb) extern const es_command es_##verb##_command;
 ES_VERBS(ES_DECLARE_VERB)

@@ -114,8 +114,21 @@ const Chart = (() => {
         c.paths = shown.map(({line, pieces: all}) => Plot.svg('path', {
             d: Plot.path(all), class: 'line ' + (line.kind || ''),
             stroke: line.colour}));
-        Dom.replace(c.plot, ...c.paths, ...shown.flatMap(alone),
+        Dom.replace(c.plot, ...bands(c), ...c.paths, ...shown.flatMap(alone),
                     ...broken(c));
+    }
+
+    // Draws the range between `low` and `high` of the points of a line's band.
+    function bands(c) {
+        const at = (p, y) => [c.x(p.x), c.y(y)];
+        return c.lines.filter(({band}) => band && band.length > 1).map(
+            ({band, colour}) => {
+                const points = inSight(band).filter((p) => drawable(c, p.low));
+                return Plot.svg('path', {class: 'band', fill: colour,
+                    d: Plot.path([[...points.map((p) => at(p, p.high)),
+                                   ...points.reverse().map(
+                                       (p) => at(p, p.low))]])});
+            });
     }
 
     // Splits a line into pieces, [[x, y], ...], at values that cannot be drawn.
@@ -309,7 +322,7 @@ const Chart = (() => {
 
     /**
      * Adds a chart to `box`. options: {lines: [{points, label, of, colour,
-     * kind}], unit, range: values that the axis must include, reference,
+     * kind, band}], unit, range: values that the axis must include, reference,
      * label, width, height}. redraw() draws all charts again.
      */
     function make(box, options) {
@@ -325,6 +338,13 @@ const Chart = (() => {
         return c;
     }
 
+    // Sets the lines, the range and the reference of a chart. redraw() shows
+    // them.
+    function change(c, options) {
+        Object.assign(c, options);
+        c.extreme = isExtreme(c.lines);
+    }
+
     function redraw() {
         charts.splice(0, charts.length,
                       ...charts.filter((c) => c.box.isConnected));
@@ -337,5 +357,5 @@ const Chart = (() => {
             (c) => c.x && c.box.isConnected && drawStep(c)));
     }
 
-    return {make, redraw, start};
+    return {make, change, redraw, start};
 })();

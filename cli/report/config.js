@@ -42,9 +42,17 @@ const Config = (() => {
         draw(keys.map((key) => row(key, open, differs)), one || box.checked);
     }
 
+    // Returns the settings as rows of a table.
+    const rows = () => [['setting', ...State.now.open.map((run) => run.title)],
+        ...Array.from(new Set(State.now.open.flatMap(
+            (run) => [...run.settings.keys()])), (key) => [key,
+            ...State.now.open.map((run) => run.settings.has(key)
+                ? text(run.settings.get(key)) : '')])];
+
     function start() {
+        Save.add(Dom.byId('config-card'), {name: 'configuration', rows});
         Dom.byId('config-all').addEventListener('change', build);
-        State.follow(['open'], build);
+        State.follow(['open', 'runs'], build);
     }
 
     return {start};

@@ -108,5 +108,5 @@ const Csv = (() => {
         setTimeout(() => URL.revokeObjectURL(url), 10000);
     }
 
-    return {print, download};
+    return {print, download, fileName};
 })();

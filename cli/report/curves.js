@@ -13,10 +13,15 @@ const Curves = (() => {
                '#8fd0f5'],
     };
 
-    function hue(run) {
+    let shown = [];           // panels of the layers
+    const charts = new Map(); // name of a series -> its chart
+
+    function colour(i) {
         const hues = HUES[State.now.theme] || HUES.light;
-        return hues[State.now.open.indexOf(run) % hues.length];
+        return hues[i % hues.length];
     }
+
+    const hue = (run) => colour(State.now.open.indexOf(run));
 
     /* --- layers ----------------------------------------------------------*/
 
@@ -28,7 +33,7 @@ const Curves = (() => {
             colour: Scale.ofLayer(layer, series.rows),
         }));
         const head = State.now.head;
-        if (head && head.run === run.index && head.row < series.rows &&
+        if (head && head.run === run.key && head.row < series.rows &&
             head.column < series.columns && series.columns > 1)
             lines.push({points: Data.headLine(series, head.row, head.column),
                         label: `layer ${head.row}, head ${head.column}`,
@@ -49,8 +54,8 @@ const Curves = (() => {
             ? {y: ceiling, text: `ceiling ${Values.short(ceiling)}`} : null;
     }
 
-    function addCurves(panel, range, width) {
-        const {run, series, lines, reference} = panel;
+    function addCurves(panel, width) {
+        const {run, series} = panel;
         const phase = series.phase === 'eval' ? ', eval' : '';
         const figure = Dom.element('figure', {}, Dom.element('figcaption', {},
             Dom.element('strong', {title: run.title}, run.title),
@@ -58,33 +63,55 @@ const Curves = (() => {
                 series.columns > 1 ? 'mean of each layer' + phase
                                    : 'each layer' + phase)));
         box.append(figure);
-        Chart.make(figure, {
-            lines, range, reference, unit: series.unit, width,
+        panel.chart = Chart.make(figure, {
+            ...dataOf(panel), unit: series.unit, width,
             height: Math.max(240, Math.min(380, width * 0.62)),
             label: `${series.name} of ${run.title} over the steps, one line ` +
                 'per layer',
         });
     }
 
-    function buildCurves() {
-        const name = State.now.series;
-        Dom.replace(box);
+    const dataOf = ({lines, range, reference}) => ({lines, range, reference});
+
+    // Returns the panels of the open runs, which have one range of values.
+    function panelsOf(name) {
         const panels = State.now.open.map((run) => ({
             run, series: Data.find(run, name),
             reference: referenceOf(run, name || '')}))
             .filter((p) => p.series);
         panels.forEach((p) => { p.lines = linesOfRun(p.run, p.series); });
-        if (!panels.length)
-            return;
-        const width = Dom.panelWidth(box, panels.length, 320);
         const range = extentOf(panels.flatMap((p) => p.lines));
         range[0] = Math.min(0, range[0]);
         panels.filter((p) => p.reference).forEach((p) => {
             range[1] = Math.max(range[1] || 0, p.reference.y);
         });
-        panels.forEach((p) => addCurves(p, range, width));
-        drawDepth(Plot.extent(panels, (p) => p.series.rows));
+        panels.forEach((p) => { p.range = range; });
+        return panels;
+    }
+
+    function buildCurves() {
+        Dom.replace(box);
+        shown = panelsOf(State.now.series);
+        if (!shown.length)
+            return;
+        const width = Dom.panelWidth(box, shown.length, 320);
+        shown.forEach((p) => addCurves(p, width));
+        drawDepth(Plot.extent(shown, (p) => p.series.rows));
         Chart.redraw();
+    }
+
+    // Draws new values into the charts that exist, if they show the same runs.
+    function updateCurves() {
+        const now = panelsOf(State.now.series);
+        if (now.length !== shown.length || now.some((p, i) =>
+            p.series !== shown[i].series))
+            return buildCurves();
+        now.forEach((p, i) => {
+            p.chart = shown[i].chart;
+            Chart.change(p.chart, dataOf(p));
+        });
+        shown = now;
+        return Chart.redraw();
     }
 
     function drawDepth([least, most]) {
@@ -97,25 +124,36 @@ const Curves = (() => {
 
     function linesOf(name) {
         return State.now.open.flatMap((run) => run.series)
-            .filter((s) => s.shape === 'run' && s.name === name)
+            .filter((s) => s.shape === 'run' && s.name === name && s.steps)
             .map((s) => ({
-                points: Data.headLine(s, 0, 0), of: Data.runs[s.run].title,
+                points: Data.headLine(s, 0, 0), of: s.run.title,
                 label: s.phase === 'eval' ? `${name}, eval` : name,
-                colour: hue(Data.runs[s.run]), kind: s.phase,
+                colour: hue(s.run), kind: s.phase,
             }));
     }
 
     function addValues(name, width) {
         const lines = linesOf(name);
         const figure = Dom.element('figure', {});
-        if (Data.curves.length > 1)
+        if (drawable().length > 1)
             figure.append(Dom.element('figcaption', {},
                                       Dom.element('strong', {}, name)));
         values.append(figure);
-        Chart.make(figure, {
+        charts.set(name, Chart.make(figure, {
             lines, range: extentOf(lines), width, height: 240, reference: null,
             unit: '', label: `${name} over the steps`,
-        });
+        }));
+    }
+
+    function updateValues() {
+        const names = drawable();
+        if (names.length !== charts.size || names.some((n) => !charts.has(n)))
+            return buildValues();
+        for (const [name, chart] of charts) {
+            const lines = linesOf(name);
+            Chart.change(chart, {lines, range: extentOf(lines)});
+        }
+        return Chart.redraw();
     }
 
     // Makes an entry of the legend: "SM — train - - eval".
@@ -132,23 +170,45 @@ const Curves = (() => {
                 (phases.has('eval') ? ' (dashed: eval)' : '')));
     }
 
+    // Returns the names of the series that the open runs have.
+    const drawable = () => Data.curves.filter((name) => State.now.open.some(
+        (run) => run.series.some((s) => s.name === name && s.shape === 'run' &&
+                                 s.steps)));
+
     function buildValues() {
         Dom.replace(values);
-        const card = Dom.byId('values-card');
-        card.hidden = !Data.curves.length || !State.now.open.length;
+        charts.clear();
+        const card = Dom.byId('values-card'), names = drawable();
+        card.hidden = !names.length;
         if (card.hidden)
             return;
-        const names = Data.curves.join(', ');
-        Dom.byId('values-heading').textContent =
-            names === 'loss' ? 'Loss' : names;
+        Dom.byId('values-heading').textContent = names.length > 1
+            ? 'Values of the run' : names[0] === 'loss' ? 'Loss' : names[0];
         Dom.replace(Dom.byId('values-legend'), ...State.now.open
             .filter((r) => r.series.some((s) => s.shape === 'run'))
             .map(legendOf));
-        Data.curves.forEach((name) => addValues(name, values.clientWidth));
+        const width = Dom.panelWidth(values, names.length, 420);
+        names.forEach((name) => addValues(name, width));
         Chart.redraw();
     }
 
+    const rowsOf = (line) => line.points.map((p) => [
+        line.of, line.label, p.x, p.y === null ? 'NA' : p.y]);
+
+    // Return the points of the curves as rows of a table.
+    const curveRows = () => [['run', 'line', 'step', State.now.series],
+        ...shown.flatMap((panel) => panel.lines).flatMap(rowsOf)];
+    const valueRows = () => [['run', 'line', 'step', 'value'],
+        ...drawable().flatMap(linesOf).flatMap(rowsOf)];
+
     function start() {
+        Save.add(Dom.byId('curves-card'), {name: 'layers', picture: true,
+            rows: curveRows, figure: () => !State.now.head && !State.now.span &&
+                !State.now.log && 'curves'});
+        Save.add(Dom.byId('values-card'), {name: 'loss', picture: true,
+            rows: valueRows, figure: () => drawable().length === 1 &&
+                !State.now.span && !State.now.log && drawable()[0] === 'loss' &&
+                'loss'});
         let width = 0;
         new ResizeObserver(() => {
             if (box.clientWidth + values.clientWidth === width)
@@ -158,8 +218,10 @@ const Curves = (() => {
             buildValues();
         }).observe(Dom.byId('main'));
         State.follow(['theme', 'open'], buildValues);
-        State.follow(['series', 'theme', 'head', 'open'], buildCurves);
+        State.follow(['series', 'theme', 'open'], buildCurves);
+        State.follow(['head', 'data'], updateCurves);
+        State.follow(['data'], updateValues);
     }
 
-    return {start};
+    return {start, colour};
 })();

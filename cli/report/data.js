@@ -1,8 +1,14 @@
 'use strict';
 
-// Reads the data that the program wrote into the page.
+// The runs and their series. A report contains them; a live page (live.js) gets
+// them from the server, and changes them while the page is open.
 const Data = (() => {
     const read = (element) => JSON.parse(element.textContent);
+    const about = read(document.getElementById('about'));
+    const summary = {max: {}, runs: []}; // as printed by --json
+    // The elements of these arrays change in a live page, the arrays do not.
+    const runs = [], series = [];
+    const grids = [], curves = []; // names of series: with a value per head or layer; per step
 
     function readSeries(element) {
         const series = read(element), {rows, columns, steps, curve} = series;
@@ -11,6 +17,7 @@ const Data = (() => {
         Object.defineProperty(series, 'values', {
             get: () => decoded || (decoded = Values.decode(text))});
         return Object.assign(series, {
+            glance: () => decoded || Values.decode(text), // without keeping them
             size: rows * columns,
             // Steps beyond 2^53 are strings, so that labels stay exact.
             steps: steps.map(Number), labels: steps.map(String),
@@ -46,6 +53,10 @@ const Data = (() => {
     // Converts a value to a y of a line: null if missing, NaN if not finite.
     const valueAt = (values, i) =>
         Values.isMissing(values, i) ? null : values.floats[i];
+
+    // Returns a value for CSV: a number, or NA if missing.
+    const cell = (values, i) =>
+        Values.isMissing(values, i) ? 'NA' : values.floats[i];
 
     // Returns the mean of the finite values of a row, or missing if all values
     // are missing.
@@ -101,26 +112,83 @@ const Data = (() => {
         return JSON.parse(new TextDecoder().decode(bytes));
     }
 
-    const summary = readSummary();
-    const about = read(document.getElementById('about'));
-    const series = Array.from(document.querySelectorAll('script.series'),
-                              readSeries);
-    const runs = summary.runs.map((run, i) => ({
-        index: i, summary: run, title: about.runs[i].title,
-        series: series.filter((s) => s.run === i),
-        settings: new Map(run.config ? flatten(run.config, '') : []),
-    }));
+    // Makes a function that computes its value again only if the list of runs
+    // changed.
+    function once(compute) {
+        let value, at = -1;
+        return () => {
+            if (at !== version) {
+                at = version;
+                value = compute();
+            }
+            return value;
+        };
+    }
+
+    // Makes the keys of runs distinct: two copies of a run have one UUID.
+    function distinct(keys) {
+        const seen = new Map();
+        return keys.map((key) => {
+            const n = (seen.get(key) || 0) + 1;
+            seen.set(key, n);
+            return n > 1 ? `${key}.${n}` : key;
+        });
+    }
+
+    // Sets the list of runs to the output of --json; `described` has the key
+    // and title of each run. A run that is known keeps its object and its
+    // series.
+    let version = 0;
+    function setRuns(printed, described) {
+        const known = new Map(runs.map((run) => [run.key, run]));
+        const keys = distinct(described.map(({key}, i) => key || `run${i}`));
+        version++;
+        Object.assign(summary, printed);
+        runs.splice(0, runs.length, ...printed.runs.map((one, i) => {
+            const run = known.get(keys[i]) || {key: keys[i], series: []};
+            run.index = i;
+            run.title = described[i].title;
+            if (run.summary !== one)
+                Object.assign(run, {
+                    summary: one, words: null, points: null,
+                    settings: new Map(
+                        one.config ? flatten(one.config, '') : [])});
+            return run;
+        }));
+        setNames();
+    }
+
+    // Collects the series of all runs and their names.
+    function setNames() {
+        const fill = (array, values) => array.splice(0, array.length, ...values);
+        const names = (isGrid) => new Set(series.filter(
+            (s) => (s.shape !== 'run') === isGrid).map((s) => s.name));
+        fill(series, runs.flatMap((run) => run.series));
+        const first = [runs[0]?.summary.series, 'entropy', 'max_logit', 'loss'];
+        const rank = (name) => (first.indexOf(name) + 1) || Infinity;
+        const order = (isGrid) => [...names(isGrid)].sort(
+            (a, b) => rank(a) - rank(b) || 0);
+        fill(grids, order(true));
+        fill(curves, order(false));
+    }
+
+    // Reads the runs that the program wrote into a report.
+    function readPage() {
+        setRuns(readSummary(), about.runs);
+        for (const element of document.querySelectorAll('script.series')) {
+            const one = readSeries(element), run = runs[one.run];
+            run.series.push(Object.assign(one, {run}));
+        }
+        setNames();
+    }
+
     const colours = Object.fromEntries(Object.entries(about.colours).map(
         ([name, text]) => [name, text.match(/.{6}/g).map((c) => '#' + c)]));
 
-    // Returns the names of the series that have (or do not have) one value per
-    // head or layer.
-    const names = (isGrid) => Array.from(new Set(series.filter(
-        (s) => (s.shape !== 'run') === isGrid).map((s) => s.name)));
-    const grids = names(true), curves = names(false);
-
+    // Returns a series of a run. A live page may not have its samples yet.
     function find(run, name) {
-        return run.series.find((s) => s.name === name && s.shape !== 'run');
+        return run.series.find((s) => s.name === name && s.shape !== 'run' &&
+            s.steps);
     }
 
     // Describes a layer by its kind and module: "window,
@@ -130,6 +198,10 @@ const Data = (() => {
         return [kind, name].filter(Boolean).join(', ');
     }
 
-    return {summary, about, aboutLayer, runs, series, colours, grids, curves, find, lines,
-            differing, varies, headLine, sampleAt, extent};
+    if (document.getElementById('summary'))
+        readPage();
+
+    return {summary, about, aboutLayer, runs, series, colours, grids, curves,
+            setRuns, setNames, once, find, lines, cell, rowMean, differing, varies, headLine,
+            sampleAt, extent};
 })();

@@ -89,8 +89,39 @@ const Dom = (() => {
         return rebuild;
     }
 
+    // Calls `build`, which makes the contents of a box again, and gives the focus
+    // to the element at the same place.
+    function keepFocus(box, build) {
+        const all = () => Array.from(box.querySelectorAll('button, a, [tabindex]'));
+        const at = all().indexOf(document.activeElement);
+        build();
+        if (at >= 0)
+            all()[at]?.focus({preventScroll: true});
+    }
+
+    // Makes a function that calls `act` at once, but at most every `pause`
+    // milliseconds.
+    function seldom(pause, act) {
+        let timer = null, again = false;
+        const run = () => {
+            again = false;
+            act();
+            timer = setTimeout(() => {
+                timer = null;
+                if (again)
+                    run();
+            }, pause);
+        };
+        return () => {
+            if (timer)
+                again = true;
+            else
+                run();
+        };
+    }
+
     return {byId, element, replace, ink, count, thousands, every, panelWidth,
-            textOn, onWidth};
+            textOn, onWidth, seldom, keepFocus};
 })();
 
 // Shows the tooltip next to the pointer.

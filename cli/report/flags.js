@@ -4,6 +4,10 @@
 // values and layers.
 const Flags = (() => {
     const FIRST = 12; // number of rows that are shown initially
+    const advisedOn = new Set(); // flags whose advice is visible
+    let isWhole = false;
+
+    const idOf = (run, flag) => [run.key, flag.kind, flag.onset].join();
 
     // Formats layer numbers as ranges: [0,1,2,9] becomes "0–2, 9".
     function ranges(numbers) {
@@ -30,9 +34,10 @@ const Flags = (() => {
         return text && ` (${text})`;
     }
 
-    function lastStep() {
-        return Plot.max(Data.series, (s) => s.steps[s.steps.length - 1]) || 1;
-    }
+    const lastStep = Data.once(() => Plot.max(Data.runs, (run) => Math.max(
+        run.summary.step ?? 0, ...run.series.map(
+            (s) => s.steps?.length ? s.steps[s.steps.length - 1] : 0),
+        ...(run.summary.flags || []).map((f) => f.last))) || 1);
 
     // Draws the period of a flag on the axis of all steps.
     function strip(flag, end) {
@@ -73,20 +78,24 @@ const Flags = (() => {
 
     // Makes the button that shows and hides the advice; returns null if
     // there is no advice.
-    function why(flag) {
+    function why(run, flag) {
         const advice = Data.about.advice[flag.advice];
         if (!advice)
             return null;
         const button = Dom.element('button', {
-            type: 'button', class: 'link why', 'aria-expanded': 'false',
+            type: 'button', class: 'link why',
+            'aria-expanded': String(advisedOn.has(idOf(run, flag))),
             title: 'Likely causes and remedies'}, 'why?');
         button.addEventListener('click', () => {
             const row = button.closest('tr');
             const open = button.getAttribute('aria-expanded') === 'true';
-            if (open)
+            if (open) {
                 row.nextSibling.remove();
-            else
+                advisedOn.delete(idOf(run, flag));
+            } else {
                 row.after(advised(advice));
+                advisedOn.add(idOf(run, flag));
+            }
             button.setAttribute('aria-expanded', String(!open));
         });
         return button;
@@ -98,7 +107,7 @@ const Flags = (() => {
             Dom.element('td', {class: 'chips'}, Dom.element(
                 'span', {class: 'chip ' + flag.severity}, flag.kind + ' ',
                 Dom.element('small', {}, flag.verdict || flag.severity)),
-                why(flag)),
+                why(run, flag)),
             Dom.element('td', {}, flag.stands ? 'active' : 'ended'),
             jump(flag), strip(flag, end), against(flag),
             Dom.element('td', {}, flag.layers.length
@@ -116,33 +125,56 @@ const Flags = (() => {
                 (t, i) => Dom.element('th', {
                     scope: 'col', class: i === 3 || i === 5 ? 'number' : null},
                     t)))),
-            Dom.element('tbody', {}, ...all.slice(0, n).map(
-                (each) => row(each, end))));
+            Dom.element('tbody', {}, ...all.slice(0, n).flatMap((each) => {
+                const advice = Data.about.advice[each.flag.advice];
+                return [row(each, end), ...advice && advisedOn.has(
+                    idOf(each.run, each.flag)) ? [advised(advice)] : []];
+            })));
     }
 
     function build() {
         const {open, selected} = State.now;
-        const every = (open.length ? open : selected).flatMap((run) => (run.summary.flags || [])
-            .map((flag) => ({run, flag})));
+        const every = flagsOf(open.length ? open : selected);
         const all = [...every.filter(({flag}) => flag.stands),
                      ...every.filter(({flag}) => !flag.stands)];
         const note = Dom.byId('flags-note');
         Dom.byId('flags').hidden = !all.length;
         Dom.replace(note, all.length ? ''
                           : 'No flag was raised in these runs.');
-        draw(all, FIRST);
-        if (all.length <= FIRST)
+        draw(all, isWhole ? all.length : FIRST);
+        if (all.length <= FIRST || isWhole)
             return;
         const more = Dom.element('button', {type: 'button', class: 'small'},
                                  `Show all ${all.length}`);
         more.addEventListener('click', () => {
-            draw(all, all.length);
-            Dom.replace(note);
+            isWhole = true;
+            build();
         });
         Dom.replace(note, more);
     }
 
-    const start = () => State.follow(['open', 'selected'], build);
+    const flagsOf = (runs) => runs.flatMap((run) => (run.summary.flags || [])
+        .map((flag) => ({run, flag})));
 
-    return {start};
+    // Returns the flags of the open or selected runs as rows of a table.
+    function rows() {
+        const {open, selected} = State.now;
+        return [['run', 'flag', 'severity', 'active', 'onset', 'last', 'value',
+                 'threshold', 'layers', 'heads'],
+            ...flagsOf(open.length ? open : selected).map(({run, flag: f}) => [
+                run.title, f.kind, f.severity, f.stands ? 1 : 0, f.onset, f.last,
+                f.value ?? f.value_state ?? '', f.threshold ?? '',
+                f.layers.join(' '), f.heads.map((h) => h.join(':')).join(' ')])];
+    }
+
+    function start() {
+        Save.add(Dom.byId('flags-card'), {name: 'flags', rows});
+        State.follow(['open', 'selected'], () => {
+            isWhole = false;
+            build();
+        });
+        State.follow(['runs'], () => Dom.keepFocus(Dom.byId('flags-card'), build));
+    }
+
+    return {start, rows};
 })();

@@ -44,7 +44,8 @@ const Heatmaps = (() => {
 
     function layout(p, width) {
         const {rows, columns} = p.series;
-        const space = width - MARGIN.left - MARGIN.right;
+        // A page that is not visible yet has no width.
+        const space = Math.max(columns, width - MARGIN.left - MARGIN.right);
         const cell = Math.min(CELL.most, space / columns);
         p.cell = {width: columns === 1 ? Math.min(space, 3 * CELL.most) : cell,
                   height: Math.max(3, Math.min(cell, CELL.most, 720 / rows))};
@@ -133,10 +134,10 @@ const Heatmaps = (() => {
 
     function choose(p, i) {
         const head = State.now.head, {row, column} = place(p, i);
-        const again = head && head.run === p.run.index && head.row === row &&
+        const again = head && head.run === p.run.key && head.row === row &&
             head.column === column;
         State.set({head: again ? null
-                               : {run: p.run.index, row, column}});
+                               : {run: p.run.key, row, column}});
     }
 
     const MOVES = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0],
@@ -184,7 +185,8 @@ const Heatmaps = (() => {
             'figcaption', {}, Dom.element('strong', {title}, title),
             caption));
         box.append(figure);
-        const p = {run, base, title, series, figure, caption, pointed: null, at: {x: 0, y: 0}};
+        const p = {run, base, title, series, size: series.size, figure, caption,
+                   pointed: null, at: {x: 0, y: 0}};
         layout(p, width);
         p.svg = Plot.svg('svg', {class: 'heatmap', width: p.width,
                                  height: p.height, tabindex: 0, role: 'img'});
@@ -211,7 +213,6 @@ const Heatmaps = (() => {
         const width = Dom.panelWidth(box, shown.length + (same ? 1 : 0), Math.max(
             270, Math.min(wanted, box.clientWidth)));
         panels = shown.map(([run]) => addPanel(run, width));
-        panels.forEach((p) => { p.scale = Scale.of(name, p.run); });
         if (same)
             addDifference(delta, width);
         else if (delta)
@@ -219,9 +220,32 @@ const Heatmaps = (() => {
                 ...shown.map(([run, s]) => `${run.title}: ${s.rows} layers ` +
                     `of ${s.columns} heads. `),
                 'A difference needs runs of the same shape.'));
-        drawScale(shown[0][1]);
-        drawSample();
+        drawData();
         drawRing();
+    }
+
+    // Draws the values, and the colours that depend on them.
+    function drawData() {
+        if (!panels.length)
+            return;
+        panels.forEach((p) => {
+            if (!p.base)
+                p.scale = Scale.of(State.now.series, p.run);
+        });
+        drawScale(panels[0].series);
+        drawSample();
+    }
+
+    // After a change of the series, keeps the panels if they are the same.
+    function update() {
+        const shown = State.now.open.map((run) => Data.find(run,
+            State.now.series)).filter(Boolean);
+        const now = panels.filter((p) => !p.base);
+        if (shown.length === now.length && now.every((p, i) =>
+            p.series === shown[i] && p.size === p.series.size))
+            drawData();
+        else
+            build();
     }
 
     // Adds a panel with the values of one run minus those of another, on a
@@ -281,8 +305,8 @@ const Heatmaps = (() => {
     }
 
     function drawScale(series) {
-        const {low, high} = Scale.of(series.name, Data.runs[0]);
-        const own = Scale.policy === 'run';
+        const {low, high} = Scale.of(series.name, State.now.open[0]);
+        const own = Scale.policy() === 'run';
         const unit = series.unit ? ' ' + series.unit : '';
         const any = panels.some((p) => p.series.values.floats.some(
             (x, i) => !Number.isFinite(x) &&
@@ -306,7 +330,7 @@ const Heatmaps = (() => {
             return ''; // the cell is hatched or blank
         const most = Math.max(Math.abs(p.scale.low), Math.abs(p.scale.high));
         if (most < 10)
-            return value.toFixed(2);
+            return value.toFixed(2).replace('-0.00', '0.00');
         return most < 1000 ? value.toFixed(most < 100 ? 1 : 0)
                            : Dom.thousands(Number(value.toPrecision(2)));
     }
@@ -339,7 +363,7 @@ const Heatmaps = (() => {
     function drawRing() {
         const head = State.now.head;
         for (const p of panels) {
-            const here = head && head.run === p.run.index &&
+            const here = head && head.run === p.run.key &&
                 head.row < p.series.rows && head.column < p.series.columns;
             p.ring.classList.toggle('shown', !!here);
             if (here)
@@ -347,9 +371,21 @@ const Heatmaps = (() => {
         }
     }
 
+    // Returns the values shown as rows of a table.
+    const rows = () => [['run', 'step', 'layer', 'head', State.now.series],
+        ...panels.flatMap((p) => Plot.range(0, p.series.size).map((i) => {
+            const {row, column} = place(p, i), k = p.shown.from + i;
+            return [p.title, p.shown.label.replace(/^step /, ''), row,
+                    p.series.columns > 1 ? column : '', Data.cell(
+                        p.shown.values, k)];
+        }))];
+
     function start() {
+        Save.add(Dom.byId('heads-card'), {name: 'heads', picture: true, rows,
+            figure: () => !State.now.delta && 'heatmap'});
         State.follow(['series', 'open', 'delta', 'theme'],
                      Dom.onWidth(box, build));
+        State.follow(['data'], update);
         State.follow(['step'], drawSample);
         State.follow(['head'], drawRing);
     }

@@ -11,18 +11,7 @@
 #include <string.h>
 #include <zlib.h>
 
-/* The maps of a run's layers whose phase and size equal those of the last map
- * in the file. */
-typedef struct gathered {
-    size_t n_layer;
-    /* description of one of the maps, which all have the same phase and size */
-    es_map first;
-    int64_t *steps; /* (n_steps) */
-    size_t n_steps, n_seen, from;
-    float *values; /* (n_steps,L,S,S) */
-} gathered;
-
-static bool is_of(const gathered *g, const es_map *map)
+static bool is_of(const es_report_maps *g, const es_map *map)
 {
     return map->head == ES_MAP_MEAN && map->phase == g->first.phase &&
            map->size == g->first.size && map->n_ctx == g->first.n_ctx;
@@ -32,7 +21,7 @@ static bool is_of(const gathered *g, const es_map *map)
  * that have maps of this phase and size. */
 static es_status survey(void *user, const es_map *map, const float *values)
 {
-    gathered *g = user;
+    es_report_maps *g = user;
     (void)values;
     if (map->head != ES_MAP_MEAN)
         return ES_OK;
@@ -62,7 +51,7 @@ static void round_values(float *out, const float *values, size_t n)
 
 static es_status take(void *user, const es_map *map, const float *values)
 {
-    gathered *g = user;
+    es_report_maps *g = user;
     const size_t cells = (size_t)(map->size * map->size);
     if (!is_of(g, map))
         return ES_OK;
@@ -79,7 +68,8 @@ static es_status take(void *user, const es_map *map, const float *values)
     return ES_OK;
 }
 
-static es_status pack(es_json_writer *json, const gathered *g, size_t n_values)
+static es_status pack(es_json_writer *json, const es_report_maps *g,
+                      size_t n_values)
 {
     unsigned long n_packed = compressBound(n_values * sizeof *g->values);
     unsigned char *packed = NULL;
@@ -100,7 +90,7 @@ static es_status pack(es_json_writer *json, const gathered *g, size_t n_values)
     return ES_OK;
 }
 
-static es_status put(FILE *out, const gathered *g, size_t run, size_t n_all,
+static es_status put(FILE *out, const es_report_maps *g, size_t run,
                      size_t n_values)
 {
     es_json_writer json = {.stream = out, .in_html = true};
@@ -111,7 +101,7 @@ static es_status put(FILE *out, const gathered *g, size_t run, size_t n_all,
     es_json_write_size(&json, "layers", g->n_layer);
     es_json_write_integer(&json, "size", g->first.size);
     es_json_write_integer(&json, "ctx", g->first.n_ctx);
-    es_json_write_size(&json, "recorded", n_all);
+    es_json_write_size(&json, "recorded", g->n_recorded);
     es_json_write_array(&json, "steps");
     for (size_t i = 0; i < g->n_steps; i++)
         es_json_write_integer(&json, NULL, g->steps[i]);
@@ -122,32 +112,48 @@ static es_status put(FILE *out, const gathered *g, size_t run, size_t n_all,
     return status;
 }
 
+es_status es_report_maps_read(es_report_maps *out, es_reader *reader,
+                              size_t run, size_t n_layer, size_t most)
+{
+    out->n_layer = n_layer;
+    es_status status = es_reader_maps(reader, run, survey, out);
+    if (status < 0 || !out->n_steps)
+        return status;
+    const size_t n_step = n_layer * (size_t)(out->first.size * out->first.size);
+    const size_t n_fit = most / n_step;
+    out->n_recorded = out->n_steps;
+    if (out->n_steps > n_fit)
+        out->n_steps = n_fit;
+    if (!out->n_steps)
+        return ES_OK;
+    out->from = out->n_recorded - out->n_steps;
+    if ((status = es_alloc(&out->steps, out->n_steps, sizeof *out->steps,
+                           "attention maps")) < 0 ||
+        (status = es_alloc(&out->values, out->n_steps * n_step,
+                           sizeof *out->values, "attention maps")) < 0)
+        return status;
+    for (size_t i = 0; i < out->n_steps * n_step; i++)
+        out->values[i] = es_missing();
+    return es_reader_maps(reader, run, take, out);
+}
+
+void es_report_maps_free(es_report_maps *maps)
+{
+    free(maps->steps);
+    free(maps->values);
+}
+
 es_status es_report_write_maps(FILE *out, es_reader *reader, size_t run,
                                const es_run_summary *summary, size_t n_runs)
 {
-    gathered g = {.n_layer = (size_t)summary->n_layer};
-    es_status status = es_reader_maps(reader, summary->number - 1, survey, &g);
-    if (status < 0 || !g.n_steps)
-        return status;
-    const size_t n_all = g.n_steps,
-                 n_step = g.n_layer * (size_t)(g.first.size * g.first.size);
-    const size_t most = ES_REPORT_MAP_VALUES / n_runs / n_step;
-    if (!most)
-        return ES_OK;
-    g.n_steps = n_all < most ? n_all : most;
-    g.from = n_all - g.n_steps;
-    if ((status = es_alloc(&g.steps, g.n_steps, sizeof *g.steps,
-                           "attention maps")) < 0 ||
-        (status = es_alloc(&g.values, g.n_steps * n_step, sizeof *g.values,
-                           "attention maps")) < 0)
-        goto done;
-    for (size_t i = 0; i < g.n_steps * n_step; i++)
-        g.values[i] = es_missing();
-    if ((status = es_reader_maps(reader, summary->number - 1, take, &g)) ==
-        ES_OK)
-        status = put(out, &g, run, n_all, g.n_steps * n_step);
-done:
-    free(g.steps);
-    free(g.values);
+    es_report_maps g = {0};
+    es_status status = es_report_maps_read(&g, reader, summary->number - 1,
+                                           (size_t)summary->n_layer,
+                                           ES_REPORT_MAP_VALUES / n_runs);
+    if (status == ES_OK && g.n_steps)
+        status =
+            put(out, &g, run,
+                g.n_steps * g.n_layer * (size_t)(g.first.size * g.first.size));
+    es_report_maps_free(&g);
     return status;
 }

@@ -6,11 +6,11 @@ const Maps = (() => {
     const MARGIN = {left: 34, top: 2, right: 2, bottom: 20};
     const SIDE = {least: 120, most: 220};
     const card = Dom.byId('maps-card'), box = Dom.byId('maps');
-    const all = Array.from(document.querySelectorAll('script.maps'), read);
+    const all = new Map(); // key of a run -> its maps
     let panels = [];
 
-    // The values (steps, layers, size, size) are decompressed when maps are
-    // first shown.
+    // Reads the maps of a report. The values (steps, layers, size, size) are
+    // decompressed when maps are first shown.
     function read(element) {
         const maps = JSON.parse(element.textContent);
         const cells = maps.steps.length * maps.layers * maps.size * maps.size;
@@ -23,7 +23,16 @@ const Maps = (() => {
         });
     }
 
-    const of = (run) => all.find((maps) => maps.run === run.index);
+    const of = (run) => all.get(run.key);
+
+    // Sets the maps of a run: an object with steps, layers, size, ctx, phase,
+    // recorded and values; null: none.
+    function set(run, maps) {
+        if (maps)
+            all.set(run.key, maps);
+        else
+            all.delete(run.key);
+    }
 
     function nearest(maps) {
         const away = (i) => Math.abs(maps.steps[i] - State.now.step);
@@ -151,12 +160,23 @@ const Maps = (() => {
         panels.forEach((p) => draw(p, panels.scale));
     }
 
+    // Returns the weights shown as rows of a table.
+    const rows = () => [['run', 'step', 'layer', 'query block', 'key block',
+                         'weight'],
+        ...panels.flatMap((p) => Plot.range(0, p.maps.size ** 2).map((k) => [
+            p.run.title, p.maps.steps[nearest(p.maps)], p.layer,
+            Math.floor(k / p.maps.size), k % p.maps.size,
+            Data.cell(p.maps.values, p.from + k)]))];
+
     function start() {
-        if (!all.length)
-            return;
-        State.follow(['open', 'theme'], Dom.onWidth(box, build));
+        for (const element of document.querySelectorAll('script.maps')) {
+            const maps = read(element);
+            set(Data.runs[maps.run], maps);
+        }
+        Save.add(card, {name: 'maps', picture: true, rows, figure: () => 'maps'});
+        State.follow(['open', 'theme', 'maps'], Dom.onWidth(box, build));
         State.follow(['step'], drawAll);
     }
 
-    return {start};
+    return {start, set, has: (run) => all.has(run.key)};
 })();

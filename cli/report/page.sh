@@ -31,6 +31,6 @@ hash_of() {
     hex=$(sha256sum "$1" | cut -c1-64)
     printf "'sha256-%s'" "$(printf '%b' "$(sed 's/../\\x&/g' <<<"$hex")" | base64)"
 }
-printf "default-src 'none'; script-src %s; style-src %s; img-src data:; %s" \
+printf "default-src 'none'; script-src %s; style-src %s; img-src data: blob:; %s" \
     "$(hash_of "$folder/report.js")" "$(hash_of "$folder/report.css")" \
     "base-uri 'none'; form-action 'none'" >"$folder/policy"

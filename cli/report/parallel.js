@@ -5,10 +5,13 @@
 // lines pass there.
 const Parallel = (() => {
     const box = Dom.byId('parallel'), card = Dom.byId('parallel-card');
-    const HEIGHT = 300, TOP = 30, FOOT = 16, SLOT = 18, SIDE = 60;
-    const MOST = {texts: 12, ticks: 5};
-    const APART = 72; // minimum distance between axes in pixels
-    let axes = [], lines = [], brushes = new Map();
+    const HEIGHT = 316, TOP = 46, FOOT = 16, SLOT = 18;
+    const MOST = {texts: 12, ticks: 5, letters: 18, settings: 12};
+    // Distances in pixels: between axes, between a label and the axis on its
+    // left, of a label and its axis.
+    const APART = {axes: 84, left: 10, label: 8};
+    const PAUSE = 3000; // milliseconds between drawings of a live page
+    let axes = [], lines = [];
 
     /* --- axes ------------------------------------------------------------*/
 
@@ -28,12 +31,12 @@ const Parallel = (() => {
             ...has('eval_ppl') ? [member('eval ppl', 'eval_ppl')] : [],
             ...has('ppl') ? [member('ppl', 'ppl')] : [],
             band('< m/4', 0), band('> 3m/4', 3)];
-        const space = Math.floor(Math.min(innerWidth, 1400) / APART);
         const fit = settings.filter((a) => Data.varies(Data.runs, a.title) &&
-            (valuesOf(a, 'number').length > 1 || textsOf(a).length)).slice(0, Math.max(2, space - results.length));
-        if (fit.length < settings.length)
-            Dom.byId('parallel-note').append(` ${Dom.count(
-                settings.length - fit.length, 'setting')} more in the table.`);
+            (valuesOf(a, 'number').length > 1 || textsOf(a).length))
+            .slice(0, MOST.settings);
+        const more = settings.length - fit.length;
+        Dom.byId('parallel-more').textContent = more
+            ? ` ${Dom.count(more, 'setting')} more in the table.` : '';
         return [...fit, ...results];
     }
 
@@ -114,11 +117,77 @@ const Parallel = (() => {
 
     const SPOKEN = {nan: 'NaN', missing: 'missing'};
 
+    const cut = (text, most) => text.length > most
+        ? text.slice(0, Math.max(1, most - 1)) + '…' : text;
+
+    // Returns [y, text] of every label of an axis.
+    const labelsOf = (axis) => [...axis.ticks,
+        ...axis.slots.map(({state, y}) => [y, SPOKEN[state] || state])];
+
+    const pen = document.createElement('canvas').getContext('2d');
+    function widthOf(text, bold) {
+        pen.font = `${bold ? 600 : 400} 11px ${getComputedStyle(box).fontFamily}`;
+        return pen.measureText(text).width;
+    }
+
+    // Cuts a text to a width in pixels.
+    function fitting(text, width, bold) {
+        let n = Math.min(text.length, MOST.letters);
+        while (n > 1 && widthOf(cut(text, n), bold) > width)
+            n--;
+        return cut(text, n);
+    }
+
+    // Places the axes from left to right. The labels of an axis are on its left
+    // and need space there. A title that would touch its neighbour is in a
+    // second row. The drawing can be wider than the page, which then scrolls.
+    function arrange(width) {
+        const labels = axes.map((axis) => Plot.max(labelsOf(axis),
+            ([, text]) => widthOf(cut(text, MOST.letters))) || 0);
+        const first = labels[0] + APART.label + 2;
+        const last = Math.max(24, widthOf(axes[axes.length - 1].title, true) / 2);
+        const needed = labels.slice(1).map(
+            (w) => Math.max(APART.axes, w + APART.label + APART.left));
+        const least = needed.reduce((a, b) => a + b, 0);
+        const spare = Math.max(0, width - first - last - least) /
+            Math.max(1, needed.length);
+        let x = first;
+        axes.forEach((axis, i) => {
+            x += i ? needed[i - 1] + spare : 0;
+            axis.x = x;
+            axis.space = i ? needed[i - 1] + spare - APART.left - APART.label
+                           : labels[0];
+        });
+        placeTitles(x + last);
+        return Math.max(width, x + last);
+    }
+
+    // Titles are in the lower of two rows; where they would touch, every other
+    // one is in the upper row.
+    function placeTitles(width) {
+        const half = axes.map((a) => widthOf(a.title, true) / 2 + 5);
+        const touches = axes.some((a, i) => i &&
+            a.x - half[i] < axes[i - 1].x + half[i - 1]);
+        axes.forEach((axis, i) => {
+            const near = touches ? 2 : 1;
+            const left = i >= near ? axis.x - axes[i - near].x : width;
+            const right = i + near < axes.length ? axes[i + near].x - axis.x
+                : width;
+            axis.label = fitting(axis.title, Math.min(left, right) - 10, true);
+            const w = widthOf(axis.label, true) / 2;
+            axis.titleX = Math.min(width - w, Math.max(w, axis.x));
+            axis.titleY = touches && i % 2 === 0 ? 13 : 29;
+        });
+    }
+
+    // Returns a label; pointing at a shortened one shows its text.
+    const shortened = (text, label) => text === label ? [label]
+        : [Plot.svg('title', {}, text), label];
+
     function drawAxis(axis) {
-        const cut = (text, most) => text.length > most
-            ? text.slice(0, most - 1) + '…' : text;
         const label = (y, text) => Plot.svg('text', {
-            x: axis.x - 7, y: y + 4, 'text-anchor': 'end'}, cut(text, 12));
+            x: axis.x - APART.label, y: y + 4, 'text-anchor': 'end'},
+            ...shortened(text, fitting(text, axis.space)));
         const {x, rows: [foot, top]} = axis;
         axis.brush = Plot.svg('rect', {class: 'brush', x: x - 8, width: 16});
         const grip = Plot.svg('rect', {
@@ -127,12 +196,12 @@ const Parallel = (() => {
         grip.addEventListener('pointerdown', (e) => press(axis, grip, e));
         return Plot.svg('g', {class: 'axis'},
             Plot.svg('line', {x1: x, x2: x, y1: top, y2: foot}),
-            Plot.svg('text', {class: 'axis-title', x, y: 14,
-                              'text-anchor': 'middle'},
-                     cut(axis.title, axis.letters)),
-            ...axis.ticks.map(([y, text]) => label(y, text)),
-            ...axis.slots.map(({state, y}) => label(
-                y, SPOKEN[state] || state)),
+            ...axis.titleY < 20 ? [Plot.svg('line', {class: 'lead', x1: x,
+                x2: x, y1: axis.titleY + 4, y2: top})] : [],
+            Plot.svg('text', {class: 'axis-title', x: axis.titleX,
+                              y: axis.titleY, 'text-anchor': 'middle'},
+                     ...shortened(axis.title, axis.label)),
+            ...labelsOf(axis).map(([y, text]) => label(y, text)),
             ...axis.slots.map(({y}) => Plot.svg('line', {
                 x1: x - 4, x2: x + 4, y1: y, y2: y})), axis.brush, grip);
     }
@@ -178,15 +247,10 @@ const Parallel = (() => {
         : typeof v === 'object' ? SPOKEN[v.state] || v.state : String(v);
 
     function build() {
-        const width = box.clientWidth;
-        if (card.hidden || !width)
+        if (card.hidden || !box.clientWidth)
             return;
-        const gap = (width - 2 * SIDE) / Math.max(1, axes.length - 1);
-        axes.forEach((axis, i) => {
-            axis.x = SIDE + i * gap;
-            axis.letters = Math.floor(gap / 6);
-            place(axis);
-        });
+        axes.forEach(place);
+        const width = arrange(box.clientWidth);
         const colour = colours();
         lines = Data.runs.map((run) => drawLine(run, colour));
         box.style.setProperty('--opacity', Math.max(
@@ -198,6 +262,8 @@ const Parallel = (() => {
             Plot.svg('g', {}, ...lines), ...axes.map(drawAxis)));
         drawBrushes();
         drawSelected();
+        if (Object.keys(State.now.brushes).length)
+            Table.filter();
     }
 
     function drawSelected() {
@@ -211,8 +277,9 @@ const Parallel = (() => {
 
     function drawBrushes() {
         axes.forEach((axis) => {
-            const [from, to] = brushes.get(axis) || [0, 0];
-            Plot.set(axis.brush, {y: from, height: to - from});
+            const [from, to] = brushOf(axis) || [0, 0];
+            if (axis.brush)
+                Plot.set(axis.brush, {y: from, height: to - from});
         });
     }
 
@@ -233,12 +300,9 @@ const Parallel = (() => {
         document.body.style.minHeight = document.body.scrollHeight + 'px';
         const move = (e) => {
             const span = [start, y(e)].sort((a, b) => a - b);
-            if (span[1] - span[0] > 3)
-                brushes.set(axis, span);
-            else
-                brushes.delete(axis);
-            drawBrushes();
-            Table.filter();
+            const {[axis.title]: old, ...others} = State.now.brushes;
+            State.set({brushes: span[1] - span[0] > 3
+                ? {...others, [axis.title]: span} : others});
         };
         const release = (e) => {
             move(e);
@@ -250,22 +314,43 @@ const Parallel = (() => {
         event.preventDefault();
     }
 
-    const passes = (run) => Array.from(brushes).every(
-        ([axis, [from, to]]) => axis.y(run) >= from && axis.y(run) <= to);
+    const brushOf = (axis) => Object.hasOwn(State.now.brushes, axis.title)
+        ? State.now.brushes[axis.title] : null;
 
-    function clear() {
-        brushes.clear();
-        document.body.style.minHeight = '';
-        drawBrushes();
+    const passes = (run) => axes.every((axis) => {
+        const span = axis.y && brushOf(axis);
+        return !span || (axis.y(run) >= span[0] && axis.y(run) <= span[1]);
+    });
+
+    function gather() {
+        card.hidden = Data.runs.length < 3 || !Data.differing(Data.runs).length;
+        axes = card.hidden ? [] : choose();
+        axes.forEach(cap);
     }
+
+    // Returns the values on the axes as rows of a table.
+    const rows = () => [['run', ...axes.map((axis) => axis.title)],
+        ...State.now.selected.map((run) => [run.title, ...axes.map((axis) => {
+            const v = axis.of(run);
+            return typeof v === 'object' ? say(v) : v;
+        })])];
 
     function start() {
-        axes = choose();
-        axes.forEach(cap);
-        card.hidden = Data.runs.length < 3 || !Data.differing(Data.runs).length;
-        State.follow(['theme'], Dom.onWidth(box, build));
+        Save.add(card, {name: 'settings', picture: true, rows});
+        gather();
+        const rebuild = Dom.onWidth(box, build);
+        State.follow(['theme'], rebuild);
         State.follow(['selected', 'open'], drawSelected);
+        State.follow(['brushes'], () => {
+            drawBrushes();
+            if (!Object.keys(State.now.brushes).length)
+                document.body.style.minHeight = '';
+        });
+        State.follow(['runs'], Dom.seldom(PAUSE, () => {
+            gather();
+            rebuild();
+        }));
     }
 
-    return {start, passes, point, clear};
+    return {start, passes, point, rows};
 })();

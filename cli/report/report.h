@@ -16,8 +16,11 @@
 
 #include "analyzer/base/json_write.h"
 #include "cli/figures/figures.h"
+#include "cli/report/thin.h"
 #include "cli/runs/summary.h"
+#include "cli/runs/trace.h"
 #include "cli/runs/tree.h"
+#include "store/map.h"
 #include <stdio.h>
 
 #define ES_REPORT_NAMES 64
@@ -95,11 +98,79 @@ void es_report_allot(es_report_data *report, size_t n_values);
 es_status es_report_write(FILE *out, es_report_data *report,
                           const es_report_options *options) ES_MUST_USE;
 
+/** Properties of a live page, which entropy-scan serve sends. */
+typedef struct es_report_live {
+    const char *boot; /* identifies the process that sent the page */
+    const char *title;
+    bool can_stop; /* true if the page may request a run to stop */
+} es_report_live;
+
+/** Writes the page without runs: its script requests them from the program that
+ *  sent the page (cli/serve/README.md). */
+void es_report_write_live(FILE *out, const es_report_live *live);
+
+/** Writes the Content-Security-Policy of a live page. */
+void es_report_write_live_policy(FILE *out);
+
 /** Writes the samples of one series as a JSON element. Returns the statuses of
  *  es_report_write. */
 es_status es_report_write_series(es_json_writer *json, es_reader *reader,
                                  size_t run,
                                  const es_report_series *series) ES_MUST_USE;
+
+/** The samples of a series, thinned to its share. */
+typedef struct es_report_samples {
+    es_thin *thin;   /* the samples that are kept */
+    es_trace *trace; /* curves of the means of all rows over all samples; NULL
+                        if no sample was left out, or if the series has one
+                        value per step */
+    float *means;    /* (n_rows) means of the current sample */
+} es_report_samples;
+
+/**
+ * Reads the samples of a series from the step `from` on, and thins them to the
+ * share of the series.
+ *
+ *   out     zero-initialised; the caller frees it with
+ *           es_report_samples_free, also after a failure
+ *   series  its n_samples counts the samples from the step `from` on
+ *
+ * Returns the statuses of es_report_write.
+ */
+es_status es_report_samples_read(es_report_samples *out, es_reader *reader,
+                                 size_t run, const es_report_series *series,
+                                 int64_t from) ES_MUST_USE;
+
+void es_report_samples_free(es_report_samples *samples);
+
+/** The attention maps of a run's layers that fit into a limit: the maps of the
+ *  last steps, with the phase and size of the last map of the file. */
+typedef struct es_report_maps {
+    size_t n_layer;
+    es_map first;   /* description of one of the maps */
+    int64_t *steps; /* (n_steps) */
+    size_t n_steps;
+    size_t n_recorded; /* number of all steps with maps of this kind */
+    float *values; /* (n_steps,L,S,S), rounded to three digits; missing where a
+                      layer has no map */
+    size_t n_seen, from; /* used during the reading */
+} es_report_maps;
+
+/**
+ * Reads attention maps with at most `most` weights. n_steps is 0 if the run has
+ * none, or if the maps of one step are too large.
+ *
+ *   out  zero-initialised; the caller frees it with es_report_maps_free, also
+ *        after a failure
+ *   run  index of the run in the file
+ *
+ * Returns the statuses of es_report_write.
+ */
+es_status es_report_maps_read(es_report_maps *out, es_reader *reader,
+                              size_t run, size_t n_layer,
+                              size_t most) ES_MUST_USE;
+
+void es_report_maps_free(es_report_maps *maps);
 
 /* Maximum number of weights in all maps of a run, which need 0.5 MB. */
 #define ES_REPORT_MAP_VALUES 300000

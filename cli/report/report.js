@@ -1,11 +1,11 @@
 'use strict';
 
 // Assembles the page from its parts.
-(() => {
+const Report = (() => {
     const {summary, about, runs, series, grids} = Data;
 
     function describeRuns() {
-        if (runs.length > 1)
+        if (runs.length !== 1)
             return `${runs.length} runs`;
         const s = runs[0].summary;
         return [s.name !== about.title ? s.name : '',
@@ -14,10 +14,10 @@
     }
 
     function writeHeader() {
-        Dom.byId('title').textContent = about.title;
         Dom.byId('lede').textContent = describeRuns();
-        Dom.byId('made').textContent = `Made by ${about.program}. ` +
-            'This page contains all of its data and requests nothing from the network.';
+        Dom.byId('made').textContent = Live.on ? `${about.program} serve.`
+            : `Made by ${about.program}. This page contains all of its data ` +
+                'and requests nothing from the network.';
     }
 
     // Returns a note "150 of 3 000 steps shown", or "150–200 of 3 000 ..." for
@@ -41,14 +41,14 @@
             return '';
         const parts = left.length > 4 ? [shares(left) + ' of each run']
             : left.map((s) => shares([s]) + (runs.length > 1
-                ? ` (${runs[s.run].title})` : ''));
+                ? ` (${s.run.title})` : ''));
         return parts.join('; ') + ': of each group of samples, the first is ' +
             'kept, and those with the head furthest below and above it. ' +
             'Curves keep the smallest and largest mean of all steps.';
     }
 
     function writeNotes() {
-        const policy = Scale.policy === 'observed'
+        const policy = Scale.policy() === 'observed'
             ? 'Colours end at the largest value of all runs and steps shown. '
             : '';
         const click = series.some((s) => s.name === State.now.series &&
@@ -81,8 +81,31 @@
             Dom.element('span', {}, 'log'));
     }
 
+    // Makes the choice of the series that have no tab.
+    function addMore(names) {
+        const option = (value, text) => Dom.element('option', {value}, text);
+        const select = Dom.element('select', {class: 'more',
+            'aria-label': 'More series'}, option('', 'more'),
+            ...names.map((name) => option(name, name)));
+        select.value = names.includes(State.now.series) ? State.now.series : '';
+        select.classList.toggle('chosen', select.value !== '');
+        select.addEventListener('change', () => {
+            if (select.value)
+                State.set({series: select.value});
+        });
+        return select;
+    }
+
+    const TABS = 3; // tabs if there are many series
+    let tabs = '';
     function writeTabs() {
-        Dom.replace(Dom.byId('series'), ...grids.map(addTab), addLog());
+        const now = [...grids, State.now.series].join('\n');
+        if (now === tabs)
+            return;
+        tabs = now;
+        Dom.replace(Dom.byId('series'), ...grids.length > TABS + 1
+            ? [...grids.slice(0, TABS).map(addTab), addMore(grids.slice(TABS))]
+            : grids.map(addTab), addLog());
     }
 
     function showViews() {
@@ -124,24 +147,37 @@
     }
 
     function start() {
-        startTheme();
-        writeHeader();
+        State.follow(['runs'], writeHeader);
         Dom.byId('main').hidden = false;
-        writeTabs();
+        Link.open();
+        State.follow(['series', 'runs'], writeTabs);
+        State.follow(['log'], () => { Dom.byId('log').checked = State.now.log; });
         State.follow(['open'], showViews);
+        Save.start();
         Table.start();
         Parallel.start();
+        Groups.start();
         Steps.start();
         Heatmaps.start();
         Curves.start();
         Maps.start();
         Chart.start();
+        Timeline.start();
         Flags.start();
         Figures.start();
         Config.start();
-        State.follow(['series', 'open'], writeNotes);
+        Keys.start();
+        Link.start();
+        Live.follow();
+        State.follow(['series', 'open', 'data'], writeNotes);
     }
 
-    if (summary.runs.length)
+    startTheme();
+    Dom.byId('title').textContent = about.title;
+    if (Live.on)
+        Live.start();
+    else if (summary.runs.length)
         start();
+
+    return {start};
 })();

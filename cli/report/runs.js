@@ -9,8 +9,11 @@ const Runs = (() => {
 
     function number(object, name) {
         const m = Values.member(object, name);
+        const range = object[name + '_range'];
         return cell({class: m.known ? 'number' : 'number unknown',
-                     title: m.full}, m.text);
+                     title: m.full}, m.text, range && range[0] < range[1]
+            ? Dom.element('small', {class: 'muted'}, range.map(
+                Values.short).join('–')) : null);
     }
 
     // Returns the worst active flag of each kind, sorted by severity.
@@ -58,7 +61,7 @@ const Runs = (() => {
     // Draws the flags of a run on the axis of all steps, and the progress of
     // the run.
     function strip(run) {
-        const {flags: all, step} = run.summary, end = lastStep();
+        const {flags: all, step, last} = run.summary, end = lastStep();
         const share = (x) => `${(100 * x / end).toFixed(2)}%`;
         const box = Dom.element('div', {class: 'track', role: 'img',
             'aria-label': 'flags over the steps',
@@ -70,20 +73,16 @@ const Runs = (() => {
             part.style.width = share(to - from);
             box.append(part);
         };
-        add('run', 0, step ?? 0);
+        add('run', 0, last ?? step ?? 0);
         [...all || []].sort((a, b) => SEVERITIES.indexOf(a.severity) -
                                       SEVERITIES.indexOf(b.severity))
             .forEach((f) => add('episode ' + f.severity, f.onset, f.last));
         return cell({}, box);
     }
 
-    let longest = 0;
-    function lastStep() {
-        longest = longest || Plot.max(Data.runs, (r) => Math.max(
-            r.summary.step ?? 0,
-            ...(r.summary.flags || []).map((f) => f.last))) || 1;
-        return longest;
-    }
+    const lastStep = Data.once(() => Plot.max(Data.runs, (r) => Math.max(
+        r.summary.step ?? 0,
+        ...(r.summary.flags || []).map((f) => f.last))) || 1);
 
     // Draws a perplexity on the scale of all runs; for several seeds, also
     // their range.
@@ -109,27 +108,24 @@ const Runs = (() => {
 
     // Returns the perplexity that is compared: on held-out data if any run has
     // such a value.
+    const compared = Data.once(() => Data.runs.some((r) => Number.isFinite(
+        r.summary.eval_ppl)) ? 'eval_ppl' : 'ppl');
     const perplexity = ({summary: s}) => {
-        const key = Data.runs.some((r) => Number.isFinite(r.summary.eval_ppl))
-            ? 'eval_ppl' : 'ppl';
+        const key = compared();
         return s[key] ?? (s[key + '_state'] === 'missing' ||
                           !s[key + '_state'] ? null : NaN);
     };
 
     // Maps a perplexity to [0,1], logarithmically if the perplexities of all
     // runs span more than a power of ten.
-    let scale = null;
-    function place(x) {
-        const all = Data.runs.map(perplexity).filter(Number.isFinite);
-        if (!scale) {
-            const low = Math.min(...all), high = Math.max(...all);
-            const wide = low > 0 && high > 10 * low;
-            const f = wide ? Math.log : (y) => y;
-            scale = (y) => high > low ? (f(y) - f(low)) / (f(high) - f(low))
-                                      : 0.5;
-        }
-        return scale(x);
-    }
+    const scale = Data.once(() => {
+        const [low, high] = Plot.extent(
+            Data.runs.map(perplexity).filter(Number.isFinite));
+        const wide = low > 0 && high > 10 * low;
+        const f = wide ? Math.log : (y) => y;
+        return (y) => high > low ? (f(y) - f(low)) / (f(high) - f(low)) : 0.5;
+    });
+    const place = (x) => scale()(x);
 
     const percent = (x) => x > 0 && x < 0.005 ? '<1%'
         : Math.round(100 * x) + '%';
@@ -158,16 +154,28 @@ const Runs = (() => {
     }
 
     function status(run) {
-        const {status: text} = run.summary;
-        return cell({class: 'status ' + text.split(' ').pop()}, text);
+        const {status: text, failed} = run.summary;
+        return cell({class: 'status ' + text.split(' ').pop()}, text,
+            failed ? Dom.element('span', {class: 'chip warning', title: failed},
+                                 'unreadable') : null,
+            Live.canStop(run) ? stop(run) : null);
+    }
+
+    function stop(run) {
+        const button = Dom.element('button', {type: 'button',
+            class: 'small stop', title: 'Request the training to stop'}, 'Stop');
+        button.addEventListener('click', () => Live.confirmStop(run));
+        return button;
     }
 
     function download(run) {
         const button = Dom.element('button', {
             type: 'button', class: 'small csv',
-            title: 'Download the values of this run that the page contains'},
+            title: Live.on ? 'Download all values of this run'
+                : 'Download the values of this run that the page contains'},
             'CSV');
-        button.addEventListener('click', () => Csv.download(run));
+        button.addEventListener('click', () => Live.on ? Live.exportRun(run)
+            : Csv.download(run));
         return cell({}, button);
     }
 
@@ -228,9 +236,10 @@ const Runs = (() => {
     const setting = (key) => ({summary: s, settings}) => {
         const value = settings.get(key);
         return cell({class: typeof value === 'number' ? 'number'
-            : value === undefined ? 'unknown' : null},
-            value === undefined ? '–' : typeof value === 'number'
-                ? Values.short(value) : String(value));
+            : value === undefined || value === Fold.MIXED ? 'unknown' : null},
+            value === undefined ? '–' : value === Fold.MIXED ? '…'
+                : typeof value === 'number' ? Values.short(value)
+                : String(value));
     };
 
     /* --- columns ---------------------------------------------------------*/
@@ -239,8 +248,8 @@ const Runs = (() => {
     // is no value.
     const byMember = (key) => ({summary}) => summary[key] ??
         {state: summary[key + '_state'] || 'missing'};
-    const bySetting = (key) => ({settings}) => settings.get(key) ??
-        {state: 'missing'};
+    const bySetting = (key) => ({settings}) => settings.get(key) === Fold.MIXED
+        ? {state: 'missing'} : settings.get(key) ?? {state: 'missing'};
     const byBands = ({summary: {bands: {fractions, heads}}}) => heads
         ? fractions[0] : {state: 'missing'};
     const byNonfinite = ({summary: {bands: b}}) => b.heads ? b.nonfinite
@@ -257,7 +266,8 @@ const Runs = (() => {
     };
 
     // A column has the members title, cell (a function of the run), by (the
-    // sort key) and right (true: aligned right).
+    // sort key), right (true: aligned right) and csv (the value in CSV; null:
+    // left out, undefined: the sort key).
     const number_of = (title, key) => ({
         title, cell: member(key), by: byMember(key), right: true});
     const cost_of = (title, key, about) => ({
@@ -281,22 +291,33 @@ const Runs = (() => {
     // panels show the same.
     const glances = (list) => Data.runs.length > 4 ? list : [];
 
+    const FIRST = 4; // settings that are on the left of the results
+
     const columns = () => [
         {title: 'run', cell: name, by: (run) => run.title},
-        ...glances(settings(true)),
+        ...glances(settings(true).slice(0, FIRST)),
         number_of('eval ppl', 'eval_ppl'), number_of('ppl', 'ppl'),
-        ...glances([{title: 'perplexity', cell: (run) =>
+        ...glances([{title: 'perplexity', csv: null, cell: (run) =>
                          dot((run.members || [run]).map(perplexity)),
                      by: (run) => Number.isFinite(perplexity(run))
                          ? perplexity(run) : {state: perplexity(run) === null
                              ? 'missing' : 'nan'}}]),
-        {title: 'heads by quarter of m', cell: bands, by: byBands},
-        {title: 'layers', cell: layers, by: byLayers},
-        ...glances([{title: 'flags over steps', cell: strip, by: byOnset}]),
-        {title: 'flags', cell: flags, by: byFlags},
+        {title: 'heads by quarter of m', cell: bands, by: byBands,
+         csv: ({summary: {bands: b}}) => b.counts.join(' ')},
+        {title: 'layers', cell: layers, by: byLayers, csv: null},
+        ...glances([
+            {title: `${Data.runs[0]?.summary.series || 'entropy'} over steps`, cell: Spark.cell('entropy'),
+             by: byLayers, csv: null},
+            {title: 'loss over steps', cell: Spark.cell('loss'),
+             by: byMember('loss'), csv: null}]),
+        ...glances([{title: 'flags over steps', cell: strip, by: byOnset,
+                     csv: null}]),
+        {title: 'flags', cell: flags, by: byFlags, csv: (run) =>
+            standing(run).map((flag) => flag.kind).join(' ')},
         {title: 'status', cell: status, by: (run) => run.summary.status},
         ...Data.runs.length > 4 ? [] : settings(true),
         {title: 'L × H', cell: size, right: true,
+         csv: ({summary: s}) => `${s.n_layer} x ${s.n_head}`,
          by: ({summary: s}) => s.n_layer * 1e6 + s.n_head},
         number_of('ctx', 'ctx'), number_of('step', 'step'),
         number_of('loss', 'loss'),
@@ -305,11 +326,14 @@ const Runs = (() => {
                 'communication of a private forward pass'),
         cost_of('min, modelled', 'modelled_minutes',
                 'latency of a private forward pass'),
+        ...glances(settings(true).slice(FIRST)),
         ...settings(false), {title: '', cell: download}].filter((c) => !isEmpty(c));
 
     function note() {
         const {policy, value} = Data.summary.max;
-        const first = Data.runs[0].summary;
+        const first = Data.runs[0]?.summary;
+        if (!first)
+            return '';
         const series = Data.series.find((s) => s.name === first.series);
         const unit = series && series.unit ? ' ' + series.unit : '';
         const why = {observed: 'the largest value of all runs at the step in ' +
@@ -322,5 +346,10 @@ const Runs = (() => {
         return `${first.series}: ${m} (${policy}: ${why}).`;
     }
 
-    return {columns, note, standing};
+    // Names the scales that the cells of all runs share.
+    const scaleKey = () => JSON.stringify([
+        lastStep(), compared(), Data.summary.max.value,
+        Plot.extent(Data.runs.map(perplexity).filter(Number.isFinite))]);
+
+    return {columns, note, standing, scaleKey};
 })();

@@ -6,8 +6,6 @@
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "cli/output/progress.h"
-#include "cli/report/thin.h"
-#include "cli/runs/trace.h"
 
 #include <inttypes.h>
 
@@ -116,18 +114,10 @@ done:
 
 /* --- reading -------------------------------------------------------------*/
 
-/* The results of one pass over the samples of a series. */
-typedef struct passing {
-    es_thin *thin;
-    es_trace
-        *trace;   /* curves of the rows' means; NULL if no curves are needed */
-    float *means; /* (n_rows) means of the current sample */
-} passing;
-
 /* Prepares the pass: three quarters of the series' share are for samples, a
  * quarter for curves. Curves are not needed if all samples fit or if the series
  * has one value per step. */
-static es_status start(passing *t, const es_report_series *s)
+static es_status start(es_report_samples *t, const es_report_series *s)
 {
     size_t n_values = s->series.n_values;
     size_t capacity = s->share / (n_values + 1);
@@ -142,8 +132,8 @@ static es_status start(passing *t, const es_report_series *s)
     return es_alloc(&t->means, s->n_rows, sizeof *t->means, "curves");
 }
 
-static void add_sample(passing *t, const es_report_series *s, int64_t step,
-                       const float *values)
+static void add_sample(es_report_samples *t, const es_report_series *s,
+                       int64_t step, const float *values)
 {
     es_thin_push(t->thin, step, values);
     if (!t->trace)
@@ -161,47 +151,54 @@ static void add_sample(passing *t, const es_report_series *s, int64_t step,
     es_trace_push(t->trace, step, t->means);
 }
 
-static es_status read_samples(passing *t, es_reader *reader, size_t run,
-                              const es_report_series *s)
+es_status es_report_samples_read(es_report_samples *out, es_reader *reader,
+                                 size_t run, const es_report_series *s,
+                                 int64_t from)
 {
     es_series now;
     es_cursor *cursor = NULL;
     int64_t step;
     const float *values;
     es_status status;
-    if ((status = es_reader_find(reader, run, s->name, s->series.phase, &now)) <
-        0)
+    if ((status = start(out, s)) < 0 ||
+        (status = es_reader_find(reader, run, s->name, s->series.phase, &now)) <
+            0)
         return status;
     if (now.n_values != s->series.n_values || now.shape != s->series.shape)
         return es_fail(ES_EIO, "%s: the file changed during the read",
                        es_reader_path(reader));
-    if ((status = es_cursor_open(&cursor, reader, &now, ES_STEP_FIRST,
+    if ((status = es_cursor_open(&cursor, reader, &now, from,
                                  s->series.last_step)) < 0)
         return status;
     while ((status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
-        add_sample(t, s, step, values);
+        add_sample(out, s, step, values);
         es_progress_line_add(1);
     }
     es_cursor_close(cursor);
-    es_thin_finish(t->thin);
+    es_thin_finish(out->thin);
     return status == ES_DONE ? ES_OK : status;
+}
+
+void es_report_samples_free(es_report_samples *samples)
+{
+    es_thin_free(samples->thin);
+    es_trace_free(samples->trace);
+    free(samples->means);
 }
 
 es_status es_report_write_series(es_json_writer *json, es_reader *reader,
                                  size_t run, const es_report_series *s)
 {
-    passing t = {0};
-    es_status status;
-    if ((status = start(&t, s)) < 0 ||
-        (status = read_samples(&t, reader, run, s)) < 0)
+    es_report_samples t = {0};
+    es_status status =
+        es_report_samples_read(&t, reader, run, s, ES_STEP_FIRST);
+    if (status < 0)
         goto done;
     put_numbers(json, t.thin->steps, t.thin->n, t.thin->values,
                 t.thin->n * s->series.n_values);
     if (t.trace)
         status = put_curve(json, t.trace, s->n_rows);
 done:
-    es_thin_free(t.thin);
-    es_trace_free(t.trace);
-    free(t.means);
+    es_report_samples_free(&t);
     return status;
 }

@@ -1,21 +1,21 @@
 'use strict';
 
-// Maps values to colours. All runs and steps share one scale, so that colours
+// Maps values to colours. All open runs and their steps share one scale, so that colours
 // can be compared; only under the policy "run" each run has a separate scale.
 const Scale = (() => {
-    const policy = Data.summary.max.policy;
+    const policy = () => Data.summary.max.policy;
 
     // Returns the upper end of the scale as in the program's heatmap: m, if the
     // policy of --max makes m an upper bound of the series.
     function bound(run, name) {
-        if (policy === 'observed' || policy === 'run' ||
+        if (policy() === 'observed' || policy() === 'run' ||
             run.summary.series !== name)
             return NaN;
         return run.summary.bands.max === null ? NaN : run.summary.bands.max;
     }
 
     function of(name, run) {
-        const runs = policy === 'run' ? [run] : Data.runs;
+        const runs = policy() === 'run' ? [run] : State.now.open;
         const found = runs.map((r) => Data.find(r, name)).filter(Boolean);
         const extents = found.map(Data.extent);
         const low = Math.min(0, Plot.min(extents, (e) => e[0]) || 0);

@@ -9,10 +9,11 @@ const Steps = (() => {
     // in milliseconds.
     const PLAY = {seconds: 12, tick: 40, slowest: 400};
     let steps = [], labels = new Map(), timer = null;
+    let last = Infinity; // last of the most recent steps
 
     function gather() {
         const series = State.now.open.flatMap((run) => run.series).filter(
-            (s) => s.name === State.now.series && s.shape !== 'run');
+            (s) => s.name === State.now.series && s.shape !== 'run' && s.steps);
         labels = new Map(series.flatMap(
             (s) => s.steps.map((step, k) => [step, s.labels[k]])));
         steps = Array.from(labels.keys()).sort((a, b) => a - b);
@@ -82,14 +83,26 @@ const Steps = (() => {
         play.setAttribute('aria-label', 'Pause');
     }
 
+    const isLast = () => !steps.length || State.now.step >= last;
+
+    // A slider at the last step stays at the last step when steps are added.
     function build() {
+        const follows = State.now.step === null || State.now.step >= last;
         gather();
+        last = steps.length ? steps[steps.length - 1] : last;
         slider.max = Math.max(0, steps.length - 1);
-        Dom.byId('bar').hidden = !steps.length;
-        if (State.now.step === null)
+        Dom.byId('bar').hidden = !steps.length &&
+            !(Live.on && State.now.open.length);
+        if (follows)
             show(steps.length - 1);
         drawStep();
         drawMarks();
+    }
+
+    function follow() {
+        if (State.now.step === null)
+            show(steps.length - 1);
+        drawStep();
     }
 
     function move(by) {
@@ -106,9 +119,9 @@ const Steps = (() => {
         Dom.byId('forward').addEventListener('click', () => move(1));
         play.addEventListener('click', toggle);
         new ResizeObserver(drawMarks).observe(slider);
-        State.follow(['series', 'open'], build);
-        State.follow(['step'], drawStep);
+        State.follow(['series', 'open', 'data'], build);
+        State.follow(['step'], follow);
     }
 
-    return {start, choose};
+    return {start, choose, move, toggle, isLast};
 })();

@@ -20,6 +20,8 @@
  * placeholders. */
 typedef struct filling {
     FILE *out;
+    const es_report_live *live; /* NULL in a report; a live page has only the
+                                   members out and title */
     const es_report_data *report;
     const es_report_options *options;
     const es_run_summary **all; /* (n_runs) summaries of all runs */
@@ -98,12 +100,28 @@ static void put_advice(es_json_writer *json)
     es_json_write_end(json, "}");
 }
 
+/* Writes "live":{"boot","stop","figures":[{"name","about"}..]}. */
+static void put_live(es_json_writer *json, const es_report_live *live)
+{
+    es_json_write_object(json, "live");
+    es_json_write_text(json, "boot", live->boot);
+    es_json_write_bool(json, "stop", live->can_stop);
+    es_json_write_array(json, "figures");
+    for (int i = 0; i < ES_N_FIGURES; i++) {
+        es_json_write_object(json, NULL);
+        es_json_write_text(json, "name", es_figure_name((es_figure_kind)i));
+        es_json_write_text(json, "about", es_figure_about((es_figure_kind)i));
+        es_json_write_end(json, "}");
+    }
+    es_json_write_end(json, "]}");
+}
+
 /* Writes the JSON object
- * {"title","program","runs":[{"title"}..],"advice":{NAME:..},
- * "colours":{NAME:..}}. */
+ * {"title","program","runs":[{"key","title"}..],"advice":{NAME:..},
+ * "colours":{NAME:..}}, with the member "live" in a live page. */
 static void put_about(const filling *f)
 {
-    const size_t n = f->report->n_runs;
+    const size_t n = f->live ? 0 : f->report->n_runs;
     es_json_writer json = {.stream = f->out, .in_html = true};
     es_json_write_object(&json, NULL);
     es_json_write_text(&json, "title", f->title);
@@ -111,6 +129,7 @@ static void put_about(const filling *f)
     es_json_write_array(&json, "runs");
     for (size_t i = 0; i < n; i++) {
         es_json_write_object(&json, NULL);
+        es_json_write_text(&json, "key", f->all[i]->uuid);
         es_json_write_text(&json, "title", f->labels.text[i]);
         es_json_write_end(&json, "}");
     }
@@ -121,6 +140,8 @@ static void put_about(const filling *f)
     put_colours(&json, "differences", ES_COLORMAP_DIVERGING);
     put_colours(&json, "differences_dark", ES_COLORMAP_DIVERGING_DARK);
     es_json_write_end(&json, "}");
+    if (f->live)
+        put_live(&json, f->live);
     es_json_write_end(&json, "}");
 }
 
@@ -148,6 +169,24 @@ static es_status put_series(FILE *out, es_reader *reader,
     return status;
 }
 
+static es_status put_all_series(const filling *f)
+{
+    const es_report_data *report = f->report;
+    es_status status = ES_OK;
+    for (size_t i = 0; status == ES_OK && i < report->n_runs; i++) {
+        const es_report_run *run = &report->runs[i];
+        es_reader *reader = NULL;
+        status = es_reader_open(&reader, run->summary->path);
+        for (size_t k = 0; status == ES_OK && k < run->n_series; k++)
+            status = put_series(f->out, reader, run, i, &run->series[k]);
+        if (status == ES_OK)
+            status = es_report_write_maps(f->out, reader, i, run->summary,
+                                          report->n_runs);
+        es_damage_close(reader);
+    }
+    return status;
+}
+
 /* --- the template ---------------------------------------------------------*/
 
 /* Declares the files that page.S embeds in the program. Each file is text that
@@ -167,6 +206,9 @@ static const struct part {
     PARTS(ROW)};
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
+/* Unlike a report, a live page requests data. */
+#define LIVE_POLICY "; connect-src 'self'"
+
 static es_status fill(const filling *f, const char *name, size_t n)
 {
     char place[16];
@@ -174,30 +216,20 @@ static es_status fill(const filling *f, const char *name, size_t n)
     for (int i = 0; i < N_PARTS; i++)
         if (strcmp(place, parts[i].name) == 0) {
             fwrite(parts[i].text, 1, *parts[i].size, f->out);
+            if (f->live && parts[i].text == es_page_policy)
+                fputs(LIVE_POLICY, f->out);
             return ES_OK;
         }
-    if (strcmp(place, "series") == 0) {
-        const es_report_data *report = f->report;
-        es_status status = ES_OK;
-        for (size_t i = 0; status == ES_OK && i < report->n_runs; i++) {
-            const es_report_run *run = &report->runs[i];
-            es_reader *reader = NULL;
-            status = es_reader_open(&reader, run->summary->path);
-            for (size_t k = 0; status == ES_OK && k < run->n_series; k++)
-                status = put_series(f->out, reader, run, i, &run->series[k]);
-            if (status == ES_OK)
-                status = es_report_write_maps(f->out, reader, i, run->summary,
-                                              report->n_runs);
-            es_damage_close(reader);
-        }
-        return status;
-    }
-    if (strcmp(place, "figures") == 0)
-        es_report_figures_write(f->out, &f->figures);
-    else if (strcmp(place, "title") == 0)
+    if (strcmp(place, "title") == 0)
         es_print_escaped(f->out, f->title, ES_ESCAPE_XML);
     else if (strcmp(place, "about") == 0)
         put_about(f);
+    else if (f->live) /* the page requests its data */
+        return ES_OK;
+    else if (strcmp(place, "series") == 0)
+        return put_all_series(f);
+    else if (strcmp(place, "figures") == 0)
+        es_report_figures_write(f->out, &f->figures);
     else if (strcmp(place, "summary") == 0)
         put_summary(f);
     else
@@ -273,4 +305,17 @@ done:
     es_run_labels_free(&f.labels);
     free(f.all);
     return status;
+}
+
+void es_report_write_live(FILE *out, const es_report_live *live)
+{
+    const filling f = {.out = out, .live = live, .title = live->title};
+    if (put_page(&f) != ES_OK)
+        fputs(es_message(), out); /* a mistake in the template */
+}
+
+void es_report_write_live_policy(FILE *out)
+{
+    fwrite(es_page_policy, 1, es_page_policy_size, out);
+    fputs(LIVE_POLICY, out);
 }

@@ -167,10 +167,9 @@ static void put_described(es_json_writer *json, const es_run_summary *summary,
     put_ceiling(json, summary, layer);
 }
 
-static void put_run(es_json_writer *json, const es_run_summary *summary,
-                    bool by_name)
+void es_json_run_members(es_json_writer *json, const es_run_summary *summary,
+                         bool advice_by_name)
 {
-    es_json_write_object(json, NULL);
     put_fields(json, summary, ES_FIELD_IN_JSON);
     es_json_write_object(json, "bands");
     es_json_write_array(json, "counts");
@@ -197,25 +196,27 @@ static void put_run(es_json_writer *json, const es_run_summary *summary,
         es_json_write_end(json, "}");
     }
     es_json_write_end(json, "]");
-    put_flags(json, summary, by_name);
+    put_flags(json, summary, advice_by_name);
     put_fields(json, summary, ES_FIELD_IN_JSON_END);
     put_damage(json, summary);
     es_json_write_json(json, "config",
                        summary->config ? summary->config : "null");
+}
+
+static void put_run(es_json_writer *json, const es_run_summary *summary,
+                    bool advice_by_name)
+{
+    es_json_write_object(json, NULL);
+    es_json_run_members(json, summary, advice_by_name);
     es_json_write_end(json, "}");
 }
 
 /* --- document ------------------------------------------------------------- */
 
-void es_json_begin(es_json *json, FILE *stream, const es_max *max,
-                   double observed)
+void es_json_max(es_json_writer *to, const es_max *max, double observed)
 {
     const bool shared =
         max->policy == ES_MAX_OBSERVED || max->policy == ES_MAX_NUMBER;
-    *json = (es_json){.writer = {.stream = stream}};
-    es_json_writer *to = &json->writer;
-    es_json_write_object(to, NULL);
-    es_json_write_integer(to, "schema", ES_JSON_SCHEMA);
     es_json_write_object(to, "max");
     es_json_write_text(to, "policy", es_max_name(max->policy));
     es_json_write_stated(to, "value",
@@ -223,6 +224,16 @@ void es_json_begin(es_json *json, FILE *stream, const es_max *max,
                                 : (double)NAN,
                          "missing");
     es_json_write_end(to, "}");
+}
+
+void es_json_begin(es_json *json, FILE *stream, const es_max *max,
+                   double observed)
+{
+    *json = (es_json){.writer = {.stream = stream}};
+    es_json_writer *to = &json->writer;
+    es_json_write_object(to, NULL);
+    es_json_write_integer(to, "schema", ES_JSON_SCHEMA);
+    es_json_max(to, max, observed);
     es_json_write_line(to);
     es_json_write_array(to, "runs");
 }

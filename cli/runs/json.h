@@ -61,6 +61,12 @@ typedef struct es_json {
 void es_json_begin(es_json *json, FILE *stream, const es_max *max,
                    double observed);
 void es_json_run(es_json *json, const es_run_summary *summary);
+/** Writes the members of a run's JSON object, without brackets, for an object
+ *  that has further members. */
+void es_json_run_members(es_json_writer *json, const es_run_summary *summary,
+                         bool advice_by_name);
+/** Writes the member "max" of the document. */
+void es_json_max(es_json_writer *json, const es_max *max, double observed);
 /** Writes the JSON object of a run as a separate line, as --jsonl requires. */
 void es_json_line(FILE *stream, const es_run_summary *summary);
 /** Writes an object {"causes","remedies","sources":[..]}; null if `info` is

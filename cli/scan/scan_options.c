@@ -311,11 +311,12 @@ const es_command es_scan_command = {
     .synopsis = "RUN.db... [OPTION...]",
     .examples = examples,
     .summary = "attention entropy of training runs",
-    .details =
-        "Shows the run, architecture, step, loss, share of heads in each\n"
-        "quarter of the largest entropy, and flags. Exit codes: 0 success;\n"
-        "1 --check found something; 2 the command line is wrong; 3 an input\n"
-        "or output failed, or samples are damaged; 4 some inputs failed.",
+    .details = "Shows the run, architecture, step, loss, share of heads in "
+               "each quarter\n"
+               "of the largest entropy, and flags. Exit codes: 0 success; 1 "
+               "--check found\n"
+               "something; 2 wrong command line; 3 failed or damaged; 4 some "
+               "inputs failed.",
     TABLE,
     .old = OLD,
     .main = scan_main,

@@ -1,7 +1,7 @@
 _entropy_scan()
 {
     local words= word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]}
-    local verbs='draw compare tui trends summarise import export merge push sql report cost importance rules explain watch sweep help'
+    local verbs='draw compare tui trends summarise import export merge push sql report cost importance rules explain watch serve sweep help'
     [[ $COMP_CWORD -gt 1 && " $verbs " == *" $verb "* ]] || verb=
     case $verb in
     '') words="--heatmap --curves --figure= --all --step= --series= --phase= --max= --recursive --jobs= --where= --sort= --json --jsonl --csv --quiet --output= --check --check-format= --rules= --salvage --color= --help --version" ;;
@@ -21,6 +21,7 @@ _entropy_scan()
     rules) words="--help" ;;
     explain) words="--help" ;;
     watch) words="--recursive --once --check --rules= --state= --severity= --exec= --exec-timeout= --webhook-env= --webhook-file= --webhook-format= --webhook-timeout= --stop --stop-at= --textfile= --poll= --json --help" ;;
+    serve) words="--port= --bind= --token-file= --host= --base-path= --allow-stop --until-eof --open --rules= --help" ;;
     sweep) words="--output= --jobs= --status --slurm --run= --rules= --all --no-stop --draws= --grace= --dry-run --help" ;;
     help) words="--man --all --completion --help" ;;
     esac

@@ -13,6 +13,7 @@ import sys
 import make_runs
 import page
 import tree
+import views
 import webdriver
 
 scan, folder = sys.argv[1:]
@@ -346,8 +347,8 @@ def is_quiet(browser, name):
             urls.append(message["params"].get("request", message["params"])
                         ["url"])
     # Ignore the browser's initial tab, whose URL begins with chrome://.
-    outside = [u[:80] for u in urls if not u.startswith(
-        ("data:", "blob:", "chrome://"))]
+    outside = list({u[:80] for u in urls if not u.startswith(
+        ("data:", "blob:", "chrome://", "about:"))})
     check(f"{name}: the only request is for the file itself",
           len(outside) == 1 and outside[0].endswith(name), outside)
 
@@ -461,12 +462,15 @@ def main():
     try:
         two_runs(browser, downloads)
         tree.many_runs(browser, check)
+        views.many_runs(browser, downloads, check)
         narrow(browser, "tree150.html")
         is_quiet(browser, "tree150.html")
         browser.open(pathlib.Path("tree500.html").resolve().as_uri())
-        rows = browser.js("return document.querySelectorAll("
-                          "'#runs tbody tr').length")
-        check("500 runs have a row each", rows == 500, rows)
+        rows = tree.scrolled(browser)
+        check("500 runs have a row each", [len(rows), len(set(rows))] == [500, 500] and
+              rows[499] == "seed 499", (len(rows), rows[-3:]))
+        n = browser.js("return document.querySelectorAll('#runs tbody tr').length")
+        check("only the rows in sight are in the document", 20 < n < 80, n)
         is_quiet(browser, "tree500.html")
         long_run(browser)
     finally:

@@ -3,14 +3,45 @@ filtered and brushed, a click on a row opens its run, and two runs can be compar
 import pathlib
 
 
-def column(browser, title):
-    """Returns the texts of a column in all visible rows, from the top."""
+def column(browser, title, part=""):
+    """Returns the texts of a column, or of a part of its cells, in all visible rows, from
+    the top."""
     return browser.js(
         "const i = Array.from(document.querySelectorAll('#runs thead th'),"
         " (c) => c.textContent).indexOf(arguments[0]);"
         "return Array.from(document.querySelectorAll("
-        "'#runs tbody tr:not([hidden])'), (r) => r.cells[i].textContent)",
-        title)
+        "'#runs tbody tr:not([hidden])'), ({cells: {[i]: cell}}) =>"
+        " (arguments[1] === '.firstChild' ? cell.firstChild : arguments[1]"
+        "  ? cell.querySelector(arguments[1]) : cell).textContent)",
+        title, part)
+
+
+def scrolled(browser):
+    """Scrolls the table from its top to its end; returns the names of all rows in order."""
+    return browser.js_async("""
+        const done = arguments[0], box = document.querySelector('.tall'), seen = new Map();
+        box.scrollTop = 0;
+        const look = () => {
+            for (const row of document.querySelectorAll('#runs tbody tr'))
+                seen.set(Number(row.getAttribute('aria-rowindex')),
+                         row.querySelector('.open').textContent);
+            if (box.scrollTop + box.clientHeight >= box.scrollHeight - 1)
+                done([...seen].sort((a, b) => a[0] - b[0]).map(([, name]) => name));
+            else {
+                box.scrollTop += 200;
+                requestAnimationFrame(() => requestAnimationFrame(look));
+            }
+        };
+        requestAnimationFrame(look);""")
+
+
+def choose(browser, select, value):
+    browser.js("const s = document.querySelector(arguments[0]); s.value = arguments[1];"
+               "s.dispatchEvent(new Event('change'))", select, value)
+
+
+def group_by(browser, setting):
+    choose(browser, "#group", setting)
 
 
 def click_title(browser, title):
@@ -56,8 +87,7 @@ def filters(browser, check):
     browser.click("#clear")
     check("a button clears the filter", len(shown()) == 150 and
           count() == "150 runs", count())
-    browser.js("const s = document.getElementById('filter-flag');"
-               "s.value = 'is nan'; s.dispatchEvent(new Event('change'))")
+    choose(browser, "#filter-flag", "is nan")
     check("other runs have other flags", browser.js(
         "return Data.runs.filter((r) => Runs.standing(r).length).length") == 30)
     check("a flag filters the table", len(shown()) == 15 and
@@ -114,17 +144,22 @@ def folds(browser, check):
         "              r.summary.n_layer].join();"
         " all.set(key, [...all.get(key) || [], r.summary.eval_ppl ?? null]); }"
         "return [...all]")
-    browser.click("#fold")
+    group_by(browser, ".seed")
     check("merged seeds have a row per configuration",
           lines() == len(groups) and lines(".group") == len(groups),
           (lines(), len(groups)))
     click_title(browser, "perplexity")
     finite = [[x for x in values if x is not None] for _, values in groups]
     means = sorted(sum(x) / len(x) for x in finite)
-    got = [float(x) for x in column(browser, "eval ppl")]
+    got = [float(x) for x in column(browser, "eval ppl", ".firstChild")]
     check("merged seeds show their mean and are sorted by it", len(got) == len(means) and all(
         abs(a - b) <= 1e-3 * b for a, b in zip(got, means)), (got, means))
     check("merged seeds show their range", lines(" .range") == len(groups))
+    ranges = sorted(float(x) for text in column(browser, "eval ppl", "small")
+                    for x in text.split("–"))
+    check("merged seeds say their range", len(ranges) == 2 * len(groups) and all(
+        abs(a - b) <= 1e-3 * b for a, b in zip(ranges, sorted(
+            edge for values in finite for edge in (min(values), max(values))))), ranges)
     check("merged seeds say how many of them have a flag", any(
         " of " in x for x in column(browser, "flags")), column(browser, "flags"))
     browser.click("tr.group")
@@ -136,7 +171,7 @@ def folds(browser, check):
         lambda: set(column(browser, "schedule")) == {"linear"}),
         column(browser, "schedule"))
     browser.click("#clear")
-    browser.click("#fold")
+    group_by(browser, "")
     check("all runs are back", lines() == 150 and not lines(".group"), lines())
 
 

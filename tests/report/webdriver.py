@@ -9,7 +9,8 @@ import urllib.request
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 KEYS = {"left": "\ue012", "up": "\ue013", "right": "\ue014", "down": "\ue015",
-        "home": "\ue011", "end": "\ue010", "enter": "\ue007"}
+        "home": "\ue011", "end": "\ue010", "enter": "\ue007",
+        "escape": "\ue00c"}
 PATIENCE = 60  # seconds; sanitizers and loaded machines are slow
 ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu",
              "--disable-dev-shm-usage", "--hide-scrollbars",
@@ -35,8 +36,12 @@ class Browser:
         options = {
             "binary": shutil.which("chromium"),
             "args": ARGUMENTS + [f"--user-data-dir={profile}"],
+            # Without the last, Chromium holds back a second download that
+            # begins more than five seconds after the click.
             "prefs": {"download.default_directory": downloads,
-                      "download.prompt_for_download": False}}
+                      "download.prompt_for_download": False,
+                      "profile.default_content_setting_values"
+                      ".automatic_downloads": 1}}
         session = self._call("POST", "", {"capabilities": {"alwaysMatch": {
             "browserName": "chrome", "goog:chromeOptions": options,
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}}})
@@ -71,6 +76,22 @@ class Browser:
     def open(self, url):
         self._call("POST", "/url", {"url": url})
 
+    def window(self):
+        return self._call("GET", "/window")
+
+    def new_window(self):
+        """Opens a tab and goes to it."""
+        self.to(self._call("POST", "/window/new", {"type": "tab"})["handle"])
+
+    def to(self, window):
+        self._call("POST", "/window", {"handle": window})
+
+    def close_window(self):
+        self._call("DELETE", "/window")
+
+    def forget_cookies(self):
+        self._call("DELETE", "/cookie")
+
     def js(self, script, *arguments):
         """Runs the body of a JavaScript function with `arguments`, and returns its value."""
         return self._call("POST", "/execute/sync",
@@ -98,6 +119,12 @@ class Browser:
     def type(self, css, *keys):
         text = "".join(KEYS.get(key, key) for key in keys)
         self._call("POST", f"/element/{self.find(css)}/value", {"text": text})
+
+    def press(self, *keys):
+        """Presses keys, which go to the element that has the focus."""
+        self._actions({"type": "key", "id": "keyboard"}, [
+            {"type": kind, "value": KEYS.get(key, key)}
+            for key in keys for kind in ("keyDown", "keyUp")])
 
     def _actions(self, source, actions):
         self._call("POST", "/actions", {"actions": [

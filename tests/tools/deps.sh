@@ -9,6 +9,7 @@ packages=(
     gcc make pkg-config
     libsqlite3-dev libpng-dev zlib1g-dev libcairo2-dev libfreetype-dev libfribidi-dev
     libopenblas-dev libdnnl-dev libjansson-dev libinih-dev libyaml-dev libgsl-dev libcurl4-openssl-dev
+    libmicrohttpd-dev
     fonts-dejavu-core python3 libpython3-stdlib
 )
 [ "${1:-}" != tests ] || packages+=(

@@ -65,6 +65,7 @@ third_party 'ini.h' 'cli/alerts/rules/'
 third_party 'libpq' 'tests/'
 third_party 'yaml.h' 'cli/sweep/wandb.c'
 third_party 'curl/' 'cli/alerts/delivery/'
+third_party 'microhttpd.h' 'cli/serve/http/'
 third_party 'cmocka.h' 'tests/support/cmocka_all.h'
 third_party 'cuda|vector_' 'hooks/trainer/cuda/|tests/gpu/|tests/emulation/'
 third_party 'cublas' 'hooks/trainer/cuda/gemm.cu'
@@ -183,7 +184,7 @@ ratchet type-twice < <(program | xargs -r ctags --langmap=C++:+.cu \
     twice)
 # without_gsl.c is excluded: it replaces the functions of GSL in builds without
 # it.
-ratchet function-twice < <(program | grep '\.c$' | grep -v without_gsl.c | xargs -r ctags --languages=C \
+ratchet function-twice < <(program | grep '\.c$' | grep -vE 'without_(gsl|microhttpd).c' | xargs -r ctags --languages=C \
     --kinds-C=f --fields=k --extras=-F -o - --sort=no | twice)
 
 # Includes must not form a cycle between folders or files. FILE.c, FILE.h and

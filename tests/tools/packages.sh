@@ -87,7 +87,7 @@ terms $fonts/DejaVuSans.ttf
 ln -sf "$PWD/LICENSE" "$folder/licenses/entropy-scan"
 openblas=$(there "$(pkg-config --variable=includedir openblas)")
 include=$(there "$include")
-ln -sf "$include"/{cairo,freetype2,fribidi,libpng16}/* "$include"/{ini,jansson,yaml,zlib,zconf}.h \
+ln -sf "$include"/{cairo,freetype2,fribidi,libpng16}/* "$include"/{ini,jansson,microhttpd,yaml,zlib,zconf}.h \
     "$openblas"/{cblas,openblas_config}.h \
     "$include/fontconfig" "$(find "$include" -name jansson_config.h)" \
     "$(dirname "$(there "$curl")")" "$folder/"

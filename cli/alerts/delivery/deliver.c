@@ -5,6 +5,7 @@
  * outcome and sets the message unless the alert was delivered. */
 #include "cli/alerts/delivery/deliver.h"
 
+#include "cli/alerts/delivery/stop.h"
 #include "cli/output/print.h"
 #include "store/reader.h"
 
@@ -179,68 +180,13 @@ static es_delivery_outcome run_command(const es_alert *alert,
 
 /* --- stop -----------------------------------------------------------------*/
 
-/* Writes the line to a temporary file and renames it to PATH.stop. The
- * recorder therefore never reads half a line, and an existing file or link
- * is replaced. */
-static bool write_stop_file(const char *path, const char *line)
-{
-    char file[PATH_MAX], aside[PATH_MAX];
-    size_t n = strlen(line);
-    if (snprintf(file, sizeof file, "%s.stop", path) >= (int)sizeof file ||
-        snprintf(aside, sizeof aside, "%s.stop-%ld", path, (long)getpid()) >=
-            (int)sizeof aside) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    unlink(aside);
-    int fd =
-        open(aside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-    if (fd < 0)
-        return false;
-    bool written = write(fd, line, n) == (ssize_t)n && write(fd, "\n", 1) == 1;
-    if (close(fd) == 0 && written && rename(aside, file) == 0)
-        return true;
-    int reason = errno;
-    unlink(aside);
-    errno = reason;
-    return false;
-}
-
-/* Searches the run file `path` for the run with the given uuid. Returns
- * ES_ENOTFOUND if the file does not contain the run. */
-static es_status find_run(const char *path, const char *uuid)
-{
-    es_reader *reader = NULL;
-    es_run_info info;
-    bool found = false;
-    if (access(path, F_OK) != 0)
-        return es_fail(ES_ENOTFOUND, "the run file no longer exists");
-    es_status status = es_reader_open(&reader, path);
-    size_t n = status == ES_OK ? es_reader_n_runs(reader) : 0;
-    for (size_t i = 0; i < n && !found && status == ES_OK; i++) {
-        status = es_reader_run(reader, i, &info);
-        found = status == ES_OK && info.uuid && strcmp(info.uuid, uuid) == 0;
-    }
-    es_reader_close(reader);
-    if (status == ES_OK && !found)
-        status = es_fail(ES_ENOTFOUND, "%s: now contains another run", path);
-    return status;
-}
-
-/* Requests that the training run stop. The file may contain another run by the
- * time of the delivery; that run must not be stopped. */
 static es_delivery_outcome request_stop(const es_alert *alert)
 {
-    es_delivery_outcome outcome = ES_OUTCOME_AGAIN;
-    es_status status = find_run(alert->path, alert->uuid);
-    if (status == ES_ENOTFOUND || status == ES_EFORMAT)
-        outcome = ES_OUTCOME_FAILED;
-    else if (status == ES_OK && write_stop_file(alert->path, alert->text))
-        outcome = ES_OUTCOME_DELIVERED;
-    else if (status == ES_OK)
-        es_fail(ES_EIO, "%s.stop: cannot write: %s", alert->path,
-                strerror(errno));
-    return outcome;
+    es_status status = es_stop_request(alert->path, alert->uuid, alert->text);
+    if (status == ES_OK)
+        return ES_OUTCOME_DELIVERED;
+    return status == ES_ENOTFOUND || status == ES_EFORMAT ? ES_OUTCOME_FAILED
+                                                          : ES_OUTCOME_AGAIN;
 }
 
 /* --- one delivery ---------------------------------------------------------*/

@@ -70,6 +70,13 @@ static void free_file(es_watch_file *file)
     es_growth_end(file->growth);
 }
 
+static void drop_file(const es_watch_files *watch, es_watch_file *file)
+{
+    if (watch->observer)
+        watch->observer->gone(watch->observer->user, file->path);
+    free_file(file);
+}
+
 /* Replaces the list of files by the given paths. Files that were already in the
  * list keep their state. Both lists are sorted. */
 static es_status follow_paths(es_watch_files *watch, es_paths *paths)
@@ -85,7 +92,7 @@ static es_status follow_paths(es_watch_files *watch, es_paths *paths)
             continue;
         while (old < watch->n_files &&
                (order = strcmp(watch->files[old].path, paths->paths[i])) < 0)
-            free_file(&watch->files[old++]);
+            drop_file(watch, &watch->files[old++]);
         if (old < watch->n_files && order == 0) {
             files[n++] = watch->files[old++];
         } else {
@@ -94,7 +101,7 @@ static es_status follow_paths(es_watch_files *watch, es_paths *paths)
         }
     }
     while (old < watch->n_files)
-        free_file(&watch->files[old++]);
+        drop_file(watch, &watch->files[old++]);
     free(watch->files);
     watch->files = files;
     watch->n_files = n;
@@ -205,6 +212,8 @@ static void note_failure(const es_watch_files *watch, es_watch_file *file,
     bool settled = file->failed && !es_stamp_is_fresh(&file->stamp, COPYING);
     bool twice = settled || watch->at_once;
     if (twice && !file->reported && status != ES_ENOMEM) {
+        if (watch->observer)
+            watch->observer->failed(watch->observer->user, file->path);
         es_print_note("%s", es_message());
         file->reported = true;
     }
@@ -235,6 +244,9 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
         status = es_growth_begin(&file->growth, reader);
     if (status == ES_OK)
         status = read_runs(watch, file, reader, path);
+    if (status == ES_OK && watch->observer)
+        status =
+            watch->observer->read(watch->observer->user, file->path, reader);
     es_damage_close(reader);
     if (watch->refused) {
         file->again = true;
@@ -251,6 +263,21 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
     return status;
 }
 
+/* Passes a fragment, whose new samples were judged without a reader, to the
+ * observer. */
+static es_status show_growth(const es_watch_files *watch,
+                             const es_watch_file *file)
+{
+    es_reader *reader = NULL;
+    es_status status =
+        es_growth_open(&reader, file->path, file->growth, SEARCHED_MOST);
+    if (status == ES_OK)
+        status =
+            watch->observer->read(watch->observer->user, file->path, reader);
+    es_damage_close(reader);
+    return status;
+}
+
 /* Judges the appended samples. Returns ES_DONE if the file has to be read
  * instead. */
 static es_status follow_growth(es_watch_files *watch, es_watch_file *file)
@@ -264,7 +291,10 @@ static es_status follow_growth(es_watch_files *watch, es_watch_file *file)
     for (size_t run = 0; run < file->n_runs && status == ES_OK; run++)
         status = es_follow_add(file->runs[run], run, samples, n, &options);
     es_growth_drop_samples(file->growth);
-    return status == ES_OK ? sum_up(watch, file) : status;
+    if (status == ES_OK)
+        status = sum_up(watch, file);
+    return status == ES_OK && watch->observer ? show_growth(watch, file)
+                                              : status;
 }
 
 /* Returns true if the file is a fragment that is being written and need not be

@@ -32,6 +32,20 @@ typedef struct es_watch_file {
                                 each rule; NULL without rules of the user */
 } es_watch_file;
 
+/** Callbacks about the files themselves, for a program that shows runs. */
+typedef struct es_watch_observer {
+    void *user;
+    /**
+     * Called after the runs of a new or changed file were judged. `reader` is
+     * open during the call. A failure is handled like an unreadable file.
+     */
+    es_status (*read)(void *user, const char *path, es_reader *reader);
+    /** Called if a file has become unreadable; es_message() is the reason. */
+    void (*failed)(void *user, const char *path);
+    /** Called if a file was removed. */
+    void (*gone)(void *user, const char *path);
+} es_watch_observer;
+
 typedef struct es_watch_files {
     char *const *roots; /* (n_roots) watched run files, folders and URLs;
                            borrowed */
@@ -45,8 +59,9 @@ typedef struct es_watch_files {
     es_alert_handler *handler;  /* receives each alert of a file that has
                                    changed */
     void *user;
-    bool at_once; /* true if only one round is run, so that
-                     failures are reported at once */
+    const es_watch_observer *observer; /* NULL: none; borrowed */
+    bool at_once;                      /* true if only one round is run, so that
+                                          failures are reported at once */
     bool refused; /* true if the handler failed rather than a file */
     bool lost;    /* true while a folder named by the user is unreadable, which
                      has been reported */

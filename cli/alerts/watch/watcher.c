@@ -4,21 +4,16 @@
  * of a delivering process, or the next poll. */
 #include "cli/alerts/watch/watcher.h"
 
-#include "analyzer/base/text.h"
+#include "cli/alerts/watch/changes.h"
 #include "cli/output/print.h"
-#include "cli/runs/tree.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <search.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/inotify.h>
 #include <time.h>
-#include <unistd.h>
 
 #define REST_LEAST 0.2 /* minimum time between two rounds in seconds */
 /* Pause after a round, as a multiple of the round's CPU time. */
@@ -53,11 +48,8 @@ typedef struct watcher {
                                         process has claimed */
     es_ledger_counts before, counts; /* counts in the ledger at the start of the
                                         watcher and now */
-    int changes;       /* inotify descriptor; -1 if inotify is unavailable, so
-                          that only the poll interval starts rounds */
-    int newest_folder; /* highest watch number that inotify gave to a folder */
-    bool has_new_folder;
-    bool changes_reported, ledger_reported, textfile_reported;
+    es_watch_changes changes;
+    bool ledger_reported, textfile_reported;
     bool output_gone;
 } watcher;
 
@@ -190,98 +182,12 @@ static es_status read_owed(watcher *w)
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* --- changes --------------------------------------------------------------*/
-
-/* Reports that inotify cannot watch `object`. This is not an error, because the
- * poll interval still triggers rounds. The text of strerror would be
- * misleading: ENOSPC and EMFILE from inotify do not mean a full disk or too
- * many open files. */
-static void report_unwatched(const char *object, int error)
-{
-    es_print_note("%s: changes are noticed only at the next poll: %s", object,
-                  error == ENOSPC ? "too many files are watched already: see "
-                                    "fs.inotify.max_user_watches"
-                  : error == EMFILE
-                      ? "too many watchers: see fs.inotify.max_user_instances"
-                      : strerror(error));
-}
-
-/* Watches a folder with inotify. A file may have appeared after the round had
- * read the folder and before inotify watched it; therefore a new folder
- * triggers another round. A new folder is recognised by its inotify watch
- * number, because these numbers increase. */
-static void watch_folder(watcher *w, const char *folder)
-{
-    const int number =
-        inotify_add_watch(w->changes, folder,
-                          IN_MODIFY | IN_CREATE | IN_MOVE | IN_DELETE |
-                              IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR);
-    if (number > w->newest_folder) {
-        w->newest_folder = number;
-        w->has_new_folder = true;
-    }
-    if (number >= 0 || errno == ENOENT || errno == ENOTDIR)
-        return;
-    if (!w->changes_reported)
-        report_unwatched(folder, errno);
-    w->changes_reported = true;
-}
-
-/* Watches the folders that the newest round found, and the folder of each file
- * that the user named, which the round need not have read. */
-static void watch_changes(watcher *w)
-{
-    if (w->changes < 0)
-        return;
-    for (size_t i = 0; i < w->files.folders.n; i++)
-        watch_folder(w, w->files.folders.paths[i]);
-    for (size_t i = 0; i < w->files.n_roots; i++) {
-        char folder[PATH_MAX] = ".";
-        const char *path = w->files.roots[i], *slash = strrchr(path, '/');
-        if (es_path_is_url(path))
-            continue;
-        size_t n = slash ? (size_t)(slash - path) + (slash == path) : 1;
-        if (n >= sizeof folder)
-            continue;
-        if (slash) {
-            memcpy(folder, path, n);
-            folder[n] = '\0';
-        }
-        watch_folder(w, folder);
-    }
-}
-
-/* Reads the pending inotify events. Returns true if an event concerns a run
- * file or a folder. The watcher's own files are ignored because their names
- * begin with a dot or have another extension. */
-static bool read_changes(int changes)
-{
-    _Alignas(struct inotify_event) char buffer[16384];
-    bool concerned = false;
-    ssize_t n;
-    while ((n = read(changes, buffer, sizeof buffer)) > 0) {
-        const struct inotify_event *event;
-        for (const char *next = buffer; next < buffer + n;
-             next += sizeof *event + event->len) {
-            event = (const void *)next;
-            const char *name = event->len ? event->name : "";
-            concerned =
-                concerned ||
-                event->mask & (IN_Q_OVERFLOW | IN_ISDIR | IN_DELETE_SELF |
-                               IN_MOVE_SELF | IN_IGNORED) ||
-                (name[0] != '.' &&
-                 (es_path_is_run(name) || es_text_ends(name, "-wal")));
-        }
-    }
-    return concerned;
-}
-
 static es_status read_files(watcher *w)
 {
     es_status status = es_watch_files_read(&w->files);
     if (status == ES_OK)
         status = read_owed(w);
-    watch_changes(w);
+    es_watch_changes_follow(&w->changes, &w->files);
     report_once(&w->ledger_reported, status);
     close_ledger(w);
     return status;
@@ -367,7 +273,7 @@ static bool wait_for(watcher *w, double deadline, bool listen)
             deadline = fmin(deadline, slot->again);
     }
     fds[n++] =
-        (struct pollfd){.fd = listen ? w->changes : -1, .events = POLLIN};
+        (struct pollfd){.fd = listen ? w->changes.fd : -1, .events = POLLIN};
     for (size_t i = 0; listen && i < w->files.databases.n && i < DATABASES_MOST;
          i++)
         fds[n++] = (struct pollfd){
@@ -377,7 +283,8 @@ static bool wait_for(watcher *w, double deadline, bool listen)
     poll(fds, n, left > 0 ? (int)ceil(1000 * left) : 0);
     end_workers(w, false);
     start_workers(w);
-    const bool changed = fds[ES_N_ACTIONS].revents && read_changes(w->changes);
+    const bool changed =
+        fds[ES_N_ACTIONS].revents && es_watch_changes_read(&w->changes);
     const bool heard = listen && hear_databases(w);
     return changed || heard;
 }
@@ -391,10 +298,10 @@ static void wait_for_next(watcher *w, double cost)
     double poll = w->options->poll;
     if (w->files.n_abroad) /* inotify does not report writes by other hosts */
         poll = fmin(poll, POLL_ABROAD);
-    const bool at_once = w->has_new_folder || w->files.n_searching;
+    const bool at_once = w->changes.has_new_folder || w->files.n_searching;
     double latest = fmax(earliest, at_once ? 0 : now + poll);
     bool changed = false;
-    w->has_new_folder = false;
+    w->changes.has_new_folder = false;
     while (!w->output_gone && (now < earliest || (now < latest && !changed))) {
         bool listen = now >= earliest;
         changed = wait_for(w, listen ? latest : earliest, listen);
@@ -458,7 +365,7 @@ es_status es_watcher_run(es_watcher_result *out,
 {
     const es_severity stop_at = options->stop_at;
     watcher w = {.options = options,
-                 .changes = -1,
+                 .changes = {.fd = -1},
                  .files = {.roots = options->roots,
                            .n_roots = options->n_roots,
                            .state = options->deliver.ledger,
@@ -481,11 +388,8 @@ es_status es_watcher_run(es_watcher_result *out,
     w.counts = w.before;
     close_ledger(&w);
     report_once(&w.ledger_reported, status);
-    if (status == ES_OK && !options->once) {
-        w.changes = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-        if (w.changes < 0)
-            report_unwatched("inotify", errno);
-    }
+    if (status == ES_OK && !options->once)
+        es_watch_changes_open(&w.changes);
     if (status == ES_OK)
         status = options->once ? watch_once(&w) : watch_on(&w);
     *out = (es_watcher_result){.n_read = w.files.n_read,
@@ -498,8 +402,7 @@ es_status es_watcher_run(es_watcher_result *out,
         if (of_file > out->highest)
             out->highest = of_file;
     }
-    if (w.changes >= 0)
-        close(w.changes);
+    es_watch_changes_close(&w.changes);
     tdestroy(w.known, free);
     es_watch_files_close(&w.files);
     return status;

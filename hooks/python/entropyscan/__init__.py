@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ._optuna import OptunaPruning
     from ._ray import RayTunePruning
     from ._reader import Figure, Run, is_missing, open
+    from ._serve import Server, serve, show
     from ._tokens import tokens
     from ._trainer import TrainerCallback
     from ._watch import Watch, watch
@@ -36,6 +37,9 @@ _PLACES = {
     "Run": "_reader",
     "Figure": "_reader",
     "is_missing": "_reader",
+    "serve": "_serve",
+    "show": "_serve",
+    "Server": "_serve",
     "EntropyRegularization": "_ereg",
     "attention_entropy": "_ereg",
     "exact_share": "_device",

@@ -1,0 +1,34 @@
+/**
+ * Notices changes of run files with inotify, for programs that watch folders.
+ * Where inotify is unavailable, only the caller's poll interval starts rounds.
+ */
+#ifndef ES_WATCH_CHANGES_H
+#define ES_WATCH_CHANGES_H
+
+#include "cli/alerts/watch/run_files.h"
+
+typedef struct es_watch_changes {
+    int fd;            /* becomes readable after a change; -1: unavailable */
+    int newest_folder; /* highest watch number that inotify gave to a folder */
+    bool has_new_folder; /* set if a new folder is watched: files that appeared
+                            before it was watched need another round; the caller
+                            resets it */
+    bool reported;       /* true after a folder that cannot be watched was
+                            reported */
+} es_watch_changes;
+
+/** Opens inotify. A failure is reported on standard error. */
+void es_watch_changes_open(es_watch_changes *changes);
+
+/** Watches the folders that the newest round has found, and the folder of each
+ *  file that the user named, which the round need not have read. */
+void es_watch_changes_follow(es_watch_changes *changes,
+                             const es_watch_files *files);
+
+/** Reads the pending events. Returns true if one concerns a run file or a
+ *  folder. */
+bool es_watch_changes_read(const es_watch_changes *changes);
+
+void es_watch_changes_close(es_watch_changes *changes);
+
+#endif

@@ -1,0 +1,37 @@
+/** Makes responses with the headers that protect the page. */
+#ifndef ES_SERVE_REPLY_H
+#define ES_SERVE_REPLY_H
+
+#include "cli/serve/http/microhttpd.h"
+#include <stdbool.h>
+
+typedef struct MHD_Connection es_connection;
+typedef struct MHD_Response es_response;
+
+/** Adds the headers that every response has, which forbid to guess the type,
+ *  to store, frame or embed the content, and to name the address to others.
+ *  Returns the response. NULL is accepted. */
+es_response *es_reply_guard(es_response *response);
+
+/** Makes a response of n bytes, which the response frees, or compresses them
+ *  first if `packed` is true. Returns NULL if memory is short. */
+es_response *es_reply_text(char *text, size_t n, const char *type, bool packed);
+
+/** Returns true if the client accepts gzip. */
+bool es_reply_is_packed(es_connection *connection);
+
+/** Queues a response and releases it. */
+enum MHD_Result es_reply_queue(es_connection *connection, unsigned status,
+                               es_response *response);
+
+/** Answers {"error":MESSAGE}. */
+enum MHD_Result es_reply_error(es_connection *connection, unsigned status,
+                               const char *message);
+
+/** Returns a header of the request, or NULL. */
+const char *es_reply_header(es_connection *connection, const char *name);
+
+/** Returns an argument of the request's address, or NULL. */
+const char *es_reply_argument(es_connection *connection, const char *name);
+
+#endif

@@ -1,0 +1,39 @@
+/** The line of a series in the list of runs: a few points over all steps,
+ *  continued as the run grows. */
+#ifndef ES_SERVE_LINE_H
+#define ES_SERVE_LINE_H
+
+#include "analyzer/base/json_write.h"
+#include "store/reader.h"
+
+/* Maximum number of points of a line. */
+#define ES_SERVE_POINTS 60
+
+/** A struct of zeros is a line that has not been read. */
+typedef struct es_serve_line {
+    int64_t steps[ES_SERVE_POINTS];
+    float values[ES_SERVE_POINTS]; /* (n_points) the value of every stride-th
+                                      sample; NaN if a value after it is not
+                                      finite */
+    size_t n_points, n_samples, stride;
+    int64_t last; /* last step that was read */
+    float newest; /* value at this step */
+} es_serve_line;
+
+/**
+ * Adds the samples since the last call: the mean of the sample's finite values,
+ * NaN if it has none, missing if all are missing. If earlier samples were
+ * replaced, starts again. A series that does not exist gives an empty line.
+ * Returns ES_OK, ES_EFORMAT, ES_EIO, ES_ENOMEM.
+ */
+es_status es_serve_line_read(es_serve_line *line, es_reader *reader, size_t run,
+                             const char *name, es_phase phase) ES_MUST_USE;
+
+/** Writes the member `name`: {"steps":[..],"values":[..]}, at most 61 points. A
+ *  value is null if it is not finite, and "" if it is missing. */
+void es_serve_line_write(es_json_writer *json, const char *name,
+                         const es_serve_line *line);
+
+void es_serve_line_clear(es_serve_line *line);
+
+#endif

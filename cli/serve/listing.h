@@ -1,0 +1,79 @@
+/**
+ * The list of runs in the process that answers browsers: what the process that
+ * reads run files has sent, with versions, so that a page gets only what
+ * changed.
+ */
+#ifndef ES_SERVE_LISTING_H
+#define ES_SERVE_LISTING_H
+
+#include "cli/serve/messages.h"
+#include <stdio.h>
+
+typedef struct es_serve_listed {
+    char key[ES_SERVE_KEY];
+    char *path;    /* path or URL for es_reader_open */
+    size_t number; /* number of the run in its file, from 1 */
+    int phase;     /* es_phase of its summary */
+    char *json;    /* (n) members of its JSON object */
+    size_t n;
+    uint64_t version; /* version in which it changed last */
+} es_serve_listed;
+
+/** A run that was removed. */
+typedef struct es_serve_lost {
+    char key[ES_SERVE_KEY];
+    uint64_t version;
+} es_serve_lost;
+
+/** Number of removed runs that are remembered. */
+#define ES_SERVE_LOST_MOST 4096
+
+typedef struct es_serve_listing {
+    char boot[17]; /* distinguishes the versions of different processes */
+    es_serve_listed *runs; /* (n_runs) sorted by key */
+    size_t n_runs;
+    es_serve_lost *lost; /* (n_lost) in the order of their versions */
+    size_t n_lost;
+    char *head; /* (n_head) members that concern all runs */
+    size_t n_head;
+    uint64_t version; /* newest complete version */
+    uint64_t since;   /* the list knows what changed after this version */
+    bool changed;     /* true if something changed since the version */
+} es_serve_listing;
+
+/** Sets the listing to an empty list. */
+void es_serve_listing_begin(es_serve_listing *listing);
+
+void es_serve_listing_free(es_serve_listing *listing);
+
+/** Stores a message of the kinds RUN, GONE and HEAD. Returns ES_OK, ES_EFORMAT
+ *  or ES_ENOMEM. */
+es_status es_serve_listing_take(es_serve_listing *listing, es_serve_kind kind,
+                                const char *bytes, size_t n) ES_MUST_USE;
+
+/** Ends a version. Returns false if nothing changed since the last version. */
+bool es_serve_listing_close(es_serve_listing *listing);
+
+/** Returns the data of the event "runs", which the caller frees: the newest
+ *  version, with its changes if `changes` is true. NULL if memory is short. */
+char *es_serve_listing_event(const es_serve_listing *listing, bool changes);
+
+/** Removes the runs that were not sent again since version `version`, after
+ *  the process that reads run files was started again. */
+void es_serve_listing_forget(es_serve_listing *listing, uint64_t version);
+
+/** Returns the run, or NULL. `key` (n) need not be terminated. */
+const es_serve_listed *es_serve_listing_find(const es_serve_listing *listing,
+                                             const char *key, size_t n);
+
+/** Writes "boot.version", which needs 40 bytes. */
+void es_serve_listing_version(char out[40], const es_serve_listing *listing);
+
+/**
+ * Writes the list as JSON (README.md): what changed since the version `since`,
+ * or everything if it is NULL or not known.
+ */
+void es_serve_listing_write(FILE *stream, const es_serve_listing *listing,
+                            const char *since);
+
+#endif

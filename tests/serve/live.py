@@ -1,0 +1,82 @@
+"""Shows a training to entropy-scan serve while it runs."""
+import os
+import signal
+import subprocess
+import time
+
+from server import Events, Server, blocks, check, until
+
+TRAIN = os.path.join(os.environ["BUILD"], "entropy-train")
+os.mkdir("live")
+
+
+def train(name, *arguments):
+    return subprocess.Popen(
+        [TRAIN, "--data", "x.tok", "--arch", "SM", "--n-layer", "2", "--n-head", "3", "--d-model", "12",
+         "--ctx", "16", "--batch", "4", "--threads", "1", "--eval-batches", "2", "--out", f"live/{name}",
+         "--record-every", "1", *arguments],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+server = Server("live", "--allow-stop")
+events = Events(server)
+name, version, data = events.next()
+check("a stream begins with the version", name == "runs" and data["changed"] == [], data)
+training = train("a.db", "--steps", "1000000")
+data = events.find(lambda name, data: name == "runs" and data["changed"])
+key = data["changed"][0]
+run = server.ready(1)["a.db"]
+check("a run that begins is listed", run["key"] == key and run["status"] == "running", run)
+# Without a phase, the series would be that of the evaluation until the list has the
+# first training sample.
+series = f"api/series?run={key}&name=entropy&phase=train"
+(header, parts), = until(lambda: [one for one in blocks(server.ask(series).body) if one[0]["n"]])
+steps = list(parts[0])
+# A read that overlaps a checkpoint of the writer may give the whole series again.
+repeats = 0
+while len(steps) < 3000:
+    events.find(lambda name, data: name == "runs" and key in data["changed"])
+    (header, parts), = blocks(server.ask(f"{series}&since={header['mark']}").body)
+    if not header["continues"]:
+        repeats += 1
+        steps = []
+    elif parts[0] and parts[0][0] <= steps[-1]:
+        break
+    steps += parts[0]
+check("new samples continue the old ones", len(steps) >= 3000 and repeats <= 1, (repeats, header))
+check("no sample was left out", steps == sorted(set(steps)) and len(steps) == header["samples"], header)
+answer = server.ask(f"api/stop?run={key}", "POST", headers={"Origin": f"http://127.0.0.1:{server.port}",
+                                                            "Sec-Fetch-Site": "same-origin"})
+check("a run is requested to stop", answer.status == 200 and answer.json() == {"stopped": True}, answer)
+check("the training stops", training.wait(60) == 0)
+check("the list says so", until(lambda: server.listed()["runs"][0]["status"] == "stopped"),
+      server.listed()["runs"][0]["status"])
+check("nothing remains of the request", os.listdir("live") == ["a.db"], os.listdir("live"))
+
+# A learning rate at which the loss becomes NaN: an alert arises.
+training = train("b.db", "--steps", "400", "--lr", "1000", "--clip", "0")
+alert = events.find(lambda name, data: name == "alert" and data["severity"] in ("error", "critical"))
+listed = {run["key"]: run for run in server.listed()["runs"]}
+check("an alert arises", alert["run"] in listed and
+      alert["title"] and alert["advice"] == alert["kind"], alert)
+check("the flag of an alert is in the list",
+      alert["kind"] in [flag["kind"] for flag in listed[alert["run"]]["flags"]], listed)
+training.wait()
+later = Events(server)
+name, version, data = later.next()
+time.sleep(0.5)
+server.ready(2)
+check("a page that connects later gets no old alert", name == "runs", name)
+
+# A fragment, and a writer that is killed.
+training = train("c.esf", "--store", "fragment", "--steps", "1000000")
+events.find(lambda name, data: name == "runs" and data["n"] == 3)
+training.send_signal(signal.SIGKILL)
+training.wait()
+check("a run whose training was killed has failed", until(lambda: [
+    run["status"] for run in server.listed()["runs"] if run["path"].endswith("c.esf")] == ["failed"]),
+    [run["status"] for run in server.listed()["runs"]])
+events.close()
+later.close()
+code, errors = server.end()
+check("the server ends with 0 while pages are open", code == 0, (code, errors))
