@@ -482,12 +482,38 @@ static es_status add_places(char **labels, char *const *whole,
     return status;
 }
 
-/* Shortens long labels in the middle. If labels become equal, they are replaced
-   by the part of the full label from the first difference on. If labels are
-   still equal, they get the number of the run as a prefix. */
-static es_status shorten_labels(char **labels, bool *alike, entry *entries,
-                                size_t n)
+/* Replaces all labels by the names of the runs and sets *done, if all names are
+   different and short. */
+static es_status take_names(bool *done, char **labels, const maker *m,
+                            bool *alike, entry *entries)
 {
+    char **names = NULL;
+    es_status status = es_alloc(&names, m->n, sizeof *names, "labels");
+    *done = true;
+    for (size_t i = 0; i < m->n && status == ES_OK; i++) {
+        const char *name = m->runs[i]->name;
+        *done = *done && es_display_width(name) <= ES_LABEL_COLUMNS;
+        status = es_copy_text(&names[i], name);
+    }
+    if (status == ES_OK)
+        *done = *done && !find_alike(alike, entries, names, m->n);
+    for (size_t i = 0; i < m->n && status == ES_OK && *done; i++)
+        status = replace_label(&labels[i], "", names[i]);
+    for (size_t i = 0; names && i < m->n; i++)
+        free(names[i]);
+    free(names);
+    return status;
+}
+
+/* Shortens long labels in the middle. If labels become equal, the names of the
+   runs replace all labels, or if these are no better, the part of the full
+   label from the first difference on replaces each. If labels are still equal,
+   they get the number of the run as a prefix. */
+static es_status shorten_labels(char **labels, const maker *m, bool *alike,
+                                entry *entries)
+{
+    const size_t n = m->n;
+    bool done = false;
     char **whole = NULL;
     es_status status = es_alloc(&whole, n, sizeof *whole, "labels");
     for (size_t i = 0; i < n && status == ES_OK; i++) {
@@ -495,8 +521,10 @@ static es_status shorten_labels(char **labels, bool *alike, entry *entries,
         es_display_shorten(labels[i], ES_LABEL_COLUMNS);
     }
     if (status == ES_OK && find_alike(alike, entries, labels, n))
+        status = take_names(&done, labels, m, alike, entries);
+    if (status == ES_OK && !done && find_alike(alike, entries, labels, n))
         status = shorten_start(labels, whole, alike, entries, n);
-    if (status == ES_OK && find_alike(alike, entries, labels, n))
+    if (status == ES_OK && !done && find_alike(alike, entries, labels, n))
         status = add_places(labels, whole, alike, n);
     for (size_t i = 0; whole && i < n; i++)
         free(whole[i]);
@@ -526,9 +554,9 @@ static es_status write_all(es_run_labels *out, const maker *m, bool *alike,
                                                      named[i], last)) < 0))
                 return status;
     }
-    if ((status = shorten_labels(out->text, alike, entries, m->n)) < 0)
+    if ((status = shorten_labels(out->text, m, alike, entries)) < 0)
         return status;
-    return shorten_labels(out->plain, alike, entries, m->n);
+    return shorten_labels(out->plain, m, alike, entries);
 }
 
 /* Allocates the arrays of `m`, whose differences must already be set. */

@@ -9,7 +9,8 @@
  * model and all runs without the part have the same value. If settings do not
  * suffice, the label adds the name of the run, then the file name, then the
  * number of the run. A label longer than ES_LABEL_COLUMNS is shortened in the
- * middle. All labels in an es_run_labels are distinct.
+ * middle; if that makes labels equal, the names of the runs are the labels, if
+ * they are all different. All labels in an es_run_labels are distinct.
  */
 #ifndef ES_RUN_LABELS_H
 #define ES_RUN_LABELS_H

@@ -251,6 +251,28 @@ TEST(long_labels_are_shortened_and_still_differ)
     assert_all_differ(&l);
 }
 
+/* The architectures differ in the middle, which is cut. */
+TEST(names_replace_labels_that_shortening_makes_equal)
+{
+    enum { N = 3, LONG = 100 };
+    static const char *const names[] = {"first", "second", "third"};
+    char archs[N][LONG + 1];
+    given runs[N];
+    for (size_t i = 0; i < N; i++) {
+        memset(archs[i], 'x', LONG);
+        archs[i][LONG] = '\0';
+        archs[i][LONG / 2] = (char)('a' + i);
+        runs[i] = (given){names[i], archs[i], NULL, 1};
+    }
+    expect(state, runs, N, names, NULL);
+    /* without distinct names, the labels begin at the first difference */
+    runs[2].name = "second";
+    AUTO_BY(clear) labelled l;
+    label(&l, state, runs, N);
+    assert_all_differ(&l);
+    assert_string_equal(l.labels.text[2] + 3, archs[2] + LONG / 2);
+}
+
 TEST(sixty_runs_have_distinct_labels)
 {
     char configs[MOST][64];
