@@ -393,10 +393,10 @@ def figures_are_shown(browser, downloads):
     check("every figure is an image", browser.until(
         lambda: len(images()) == n and all(width > 100 for _, width in images())), images())
     browser.js("document.querySelector('#figures a').click()")
-    check("a figure is saved as SVG", browser.until(
-        lambda: os.path.exists(downloads + "/overview.svg")), os.listdir(downloads))
-    with open(downloads + "/overview.svg", encoding="utf-8") as file:
-        check("the file is an SVG", "<svg " in file.read())
+    saved = pathlib.Path(downloads, "overview.svg")
+    check("a figure is saved as SVG", browser.until(saved.exists), os.listdir(downloads))
+    # Chromium creates an empty file first.
+    check("the file is an SVG", browser.until(lambda: "<svg " in saved.read_text()))
     browser.js("document.getElementById('figures-card').open = false")
 
 

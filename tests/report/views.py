@@ -35,7 +35,7 @@ def links(browser, check):
                "'click', {clientX: 1, clientY: 1})); State.set({head: {run: "
                "State.now.open[0].key, row: 2, column: 5}, filter: 'linear', "
                "span: [50, 150]}); Steps.choose(120)")
-    waits_for(browser, "step=120")
+    waits_for(browser, "span=50")
     seen = "return [State.now.step, State.now.sort, State.now.group, State.now.filter," \
            "State.now.head, State.now.span, State.now.selected.length," \
            "Array.from(document.querySelectorAll('#runs tbody tr:not([hidden])')," \
@@ -111,11 +111,14 @@ def keys(browser, check):
 def saved(browser, downloads, card, form):
     browser.js("document.getElementById(arguments[0] + '-card').querySelector('.head')"
                ".scrollIntoView({block: 'center'})", card)
-    browser.click(f"#{card}-card .save summary")
-    browser.click(f"#{card}-card [data-format={form}]")
-    found = browser.until(lambda: [n for n in os.listdir(downloads)
-                                   if n.endswith("." + form)])
-    if not found:
+    files = lambda: [n for n in os.listdir(downloads) if n.endswith("." + form)]
+    for _ in range(3):  # Chromium now and then drops one of many downloads
+        browser.js("document.querySelectorAll('.save').forEach((menu) => menu.open = false)")
+        browser.click(f"#{card}-card .save summary")
+        browser.click(f"#{card}-card [data-format={form}]")
+        if found := browser.until(files, 4):
+            break
+    else:
         return b""
     path = os.path.join(downloads, found[0])
     data = browser.until(lambda: pathlib.Path(path).read_bytes())

@@ -161,9 +161,10 @@ class Browser:
             {"type": "scroll", "x": 0, "y": 0, "deltaX": 0, "deltaY": delta,
              "origin": {ELEMENT: self.find(css)}}])
 
-    def until(self, condition):
-        """Waits until a function returns a true value; returns its last value."""
-        end = time.monotonic() + PATIENCE
+    def until(self, condition, patience=PATIENCE):
+        """Waits at most `patience` seconds until a function returns a true value;
+        returns its last value."""
+        end = time.monotonic() + patience
         while not (value := condition()) and time.monotonic() < end:
             time.sleep(0.02)
         return value
