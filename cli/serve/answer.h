@@ -1,4 +1,4 @@
-/** Answers a request in a process of its own, which a damaged file, a large
+/** Answers a request in a separate process, which a damaged file, a large
  *  figure or a slow disk cannot make the server wait for. */
 #ifndef ES_SERVE_ANSWER_H
 #define ES_SERVE_ANSWER_H

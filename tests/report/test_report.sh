@@ -7,21 +7,6 @@ here=$PWD/tests/report
 export PYTHONDONTWRITEBYTECODE=1
 cd "$dir"
 
-# NAME COMMAND...: runs a program that prints "ok - name", and passes on its
-# results.
-relay() {
-    local line name=$1
-    shift
-    while IFS= read -r line; do
-        case $line in
-        'ok - '*' # SKIP '*) line=${line#ok - } && skip "${line%% # SKIP *}" "${line#* # SKIP }" ;;
-        'ok - '*) pass "${line#ok - }" ;;
-        'not ok - '*) fail "${line#not ok - }" ;;
-        *) echo "# $line" ;;
-        esac
-    done < <("$@" 2>&1 || echo "not ok - $name: ended with exit code $?")
-}
-
 python3 "$here/make_runs.py" || exit 1
 for name in evil other big long; do
     "$scan" import -q $name.csv -o $name.db || exit 1

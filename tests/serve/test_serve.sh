@@ -8,19 +8,6 @@ here=$PWD/tests/serve
 export PYTHONDONTWRITEBYTECODE=1 BUILD=$bin PATH=$PATH
 . tests/support/watching.sh
 
-relay() { # NAME COMMAND...: passes on the results of a program that prints "ok - name"
-    local line name=$1
-    shift
-    while IFS= read -r line; do
-        case $line in
-        'ok - '*' # SKIP '*) line=${line#ok - } && skip "${line%% # SKIP *}" "${line#* # SKIP }" ;;
-        'ok - '*) pass "${line#ok - }" ;;
-        'not ok - '*) fail "${line#not ok - }" ;;
-        *) echo "# $line" ;;
-        esac
-    done < <("$@" 2>&1 || echo "not ok - $name: ended with exit code $?")
-}
-
 # --- the command line
 mkdir runs
 collapsing a && mv a.db runs || exit 1

@@ -8,17 +8,6 @@ export PYTHONDONTWRITEBYTECODE=1 BUILD=$bin PYTHONPATH=$here/report:$here/serve
 . tests/support/corpus.sh
 cd "$dir"
 
-relay() { # COMMAND...: passes on the results of a program that prints "ok - name"
-    local line
-    while IFS= read -r line; do
-        case $line in
-        'ok - '*) pass "${line#ok - }" ;;
-        'not ok - '*) fail "${line#not ok - }" ;;
-        *) echo "# $line" ;;
-        esac
-    done < <("$@" 2>&1 || echo "not ok - the page: ended with exit code $?")
-}
-
 if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
     python3 "$here/report/make_runs.py" || exit 1
     for name in evil other; do
@@ -26,7 +15,7 @@ if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
     done
     write_source src 30
     "$bin/entropy-corpus" -q -o x.tok src || exit 1
-    TMPDIR=$dir relay python3 "$here/serve/page.py" "$dir"
+    TMPDIR=$dir relay page python3 "$here/serve/page.py" "$dir"
 else
     skip 'the live page in a browser' 'chromium or chromedriver is not installed'
 fi

@@ -52,6 +52,20 @@ skip() { # NAME WHY
     echo "ok $count - $1 # SKIP $2"
 }
 
+# Runs a program that prints "ok - name" or "not ok - name", and passes on its results.
+relay() { # NAME COMMAND...
+    local line name=$1
+    shift
+    while IFS= read -r line; do
+        case $line in
+        'ok - '*' # SKIP '*) line=${line#ok - } && skip "${line%% # SKIP *}" "${line#* # SKIP }" ;;
+        'ok - '*) pass "${line#ok - }" ;;
+        'not ok - '*) fail "${line#not ok - }" ;;
+        *) echo "# $line" ;;
+        esac
+    done < <("$@" 2>&1 || echo "not ok - $name: ended with exit code $?")
+}
+
 check() { # NAME COMMAND...: passes if the command succeeds
     local name=$1 text code
     shift

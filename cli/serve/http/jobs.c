@@ -1,5 +1,5 @@
 /* Runs the processes that answer requests with the contents of run files. */
-#include "cli/serve/http/jobs.h"
+#include "cli/serve/http/server_internal.h"
 
 #include "analyzer/base/kernel.h"
 #include "cli/figures/figures.h"
@@ -9,20 +9,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Seconds after which a process is killed, and between two looks at processes
  * that have no pidfd. */
 #define SECONDS_MOST 30
 #define LOOK 0.05
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static void finish(es_serve_job *job, unsigned status)
 {
@@ -39,7 +31,7 @@ static void start(es_serve_jobs *jobs, es_serve_job *job)
         finish(job, MHD_HTTP_SERVICE_UNAVAILABLE);
         return;
     }
-    job->deadline = now() + SECONDS_MOST;
+    job->deadline = es_serve_now() + SECONDS_MOST;
     jobs->n_running++;
 }
 
@@ -61,7 +53,7 @@ static unsigned status_of(const es_process_end *end)
 static void look_after(es_serve_jobs *jobs, es_serve_job *job)
 {
     es_process_end end;
-    const bool late = job->deadline <= now();
+    const bool late = job->deadline <= es_serve_now();
     if (late)
         es_process_signal(&job->process, SIGKILL);
     if (!es_process_wait(&end, &job->process, late ? -1 : 0))
@@ -95,7 +87,8 @@ double es_serve_jobs_wait(const es_serve_jobs *jobs)
     for (const es_serve_job *job = jobs->list; job; job = job->next)
         if (job->process.pid)
             wait =
-                fmin(wait, job->process.watched ? job->deadline - now() : LOOK);
+                fmin(wait, job->process.watched ? job->deadline - es_serve_now()
+                                                : LOOK);
     return wait;
 }
 

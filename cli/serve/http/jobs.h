@@ -1,4 +1,4 @@
-/** The requests that are answered by processes of their own. At most a few run
+/** The requests that are answered by separate processes. At most a few run
  *  at a time; the others wait, with their connections suspended. */
 #ifndef ES_SERVE_JOBS_H
 #define ES_SERVE_JOBS_H

@@ -1,11 +1,10 @@
 /* Disconnects clients that hold connections without using them. */
-#include "cli/serve/http/peers.h"
+#include "cli/serve/http/server_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 
 /* Seconds that a client may take to send a request after connecting or after
  * its last request, and to read an answer. */
@@ -15,13 +14,6 @@
 #define LOOK 1
 /* Maximum number of connections, and descriptors for other purposes. */
 enum { PEERS_MOST = 2000, OTHERS = 100 };
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 void es_serve_peers_begin(es_serve_peers *peers)
 {
@@ -70,7 +62,7 @@ static void add_peer(es_serve_peers *peers, es_connection *connection,
     *peer = (es_serve_peer){.next = peers->list,
                             .before = &peers->list,
                             .fd = info->connect_fd,
-                            .since = now()};
+                            .since = es_serve_now()};
     if (peer->next)
         peer->next->before = &peer->next;
     peers->list = peer;
@@ -108,12 +100,12 @@ void es_serve_peers_set(es_connection *connection, bool is_asking,
         return;
     peer->is_asking = is_asking;
     peer->is_stream = is_stream;
-    peer->since = now();
+    peer->since = es_serve_now();
 }
 
 double es_serve_peers_step(es_serve_peers *peers)
 {
-    const double time = now();
+    const double time = es_serve_now();
     for (es_serve_peer *peer = peers->list; peer; peer = peer->next) {
         const double most = peer->is_asking ? READ_MOST : ASK_MOST;
         if (!peer->is_stream && !peer->is_cut && time - peer->since > most)

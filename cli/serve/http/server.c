@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Seconds between two comments in the streams of events. */
@@ -48,13 +47,6 @@ typedef struct loop {
     double beat;      /* time of the next comment in the streams */
     es_status status; /* failure that ends the server */
 } loop;
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 /* --- the address ----------------------------------------------------------*/
 
@@ -212,7 +204,7 @@ static es_status read_messages(loop *l)
     close(r->fd);
     r->process.pid = 0;
     r->fd = -1;
-    r->again = now() + ldexp(1, r->n_ends < 6 ? r->n_ends : 6);
+    r->again = es_serve_now() + ldexp(1, r->n_ends < 6 ? r->n_ends : 6);
     r->n_ends++;
     return ES_OK;
 }
@@ -245,16 +237,16 @@ static double do_due(loop *l)
     MHD_UNSIGNED_LONG_LONG milliseconds;
     es_serve_jobs_step(&server->jobs);
     double left = es_serve_peers_step(&server->peers);
-    if (server->stream.n_clients && now() >= l->beat) {
+    if (server->stream.n_clients && es_serve_now() >= l->beat) {
         es_serve_stream_add(&server->stream, NULL, NULL, NULL);
-        l->beat = now() + BEAT;
+        l->beat = es_serve_now() + BEAT;
     }
     es_mhd.run(l->daemon); /* after jobs and streams, which resume
                               connections */
     if (server->stream.n_clients)
-        left = fmin(left, l->beat - now());
+        left = fmin(left, l->beat - es_serve_now());
     if (!l->reading.process.pid)
-        left = fmin(left, l->reading.again - now());
+        left = fmin(left, l->reading.again - es_serve_now());
     if (es_mhd.get_timeout(l->daemon, &milliseconds) == MHD_YES)
         left = fmin(left, (double)milliseconds / 1000);
     return fmin(left, es_serve_jobs_wait(&server->jobs));
@@ -289,7 +281,7 @@ static es_status step(loop *l, bool *over)
     *over = fds[0].revents || (fds[3].revents && has_input_ended());
     if (fds[1].revents)
         return read_messages(l);
-    if (!l->reading.process.pid && now() >= l->reading.again)
+    if (!l->reading.process.pid && es_serve_now() >= l->reading.again)
         return start_reading(l);
     return ES_OK;
 }
