@@ -1,8 +1,9 @@
 /* Runs the processes that answer requests with the contents of run files. */
-#include "cli/serve/http/server_internal.h"
+#include "cli/serve/http/jobs.h"
 
 #include "analyzer/base/kernel.h"
 #include "cli/figures/figures.h"
+#include "cli/serve/http/clock.h"
 
 #include <math.h>
 #include <stdlib.h>

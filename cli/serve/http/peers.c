@@ -1,5 +1,7 @@
 /* Disconnects clients that hold connections without using them. */
-#include "cli/serve/http/server_internal.h"
+#include "cli/serve/http/peers.h"
+
+#include "cli/serve/http/clock.h"
 
 #include <math.h>
 #include <stdlib.h>

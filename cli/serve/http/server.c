@@ -6,6 +6,7 @@
 #include "analyzer/base/kernel.h"
 #include "cli/output/print.h"
 #include "cli/serve/address.h"
+#include "cli/serve/http/clock.h"
 #include "cli/serve/watching.h"
 #include "store/run_place.h"
 

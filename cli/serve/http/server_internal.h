@@ -3,18 +3,11 @@
 #ifndef ES_SERVE_SERVER_INTERNAL_H
 #define ES_SERVE_SERVER_INTERNAL_H
 
-#include "analyzer/base/kernel.h"
 #include "cli/serve/http/jobs.h"
 #include "cli/serve/http/peers.h"
 #include "cli/serve/http/stream.h"
 #include "cli/serve/listing.h"
 #include "cli/serve/server.h"
-
-/** Returns the time of the monotonic clock in seconds, to a millisecond. */
-static inline double es_serve_now(void)
-{
-    return (double)es_now_ms() / 1000;
-}
 
 typedef struct es_server {
     const es_serve_options *options;

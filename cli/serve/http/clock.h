@@ -1,0 +1,13 @@
+/** The clock of deadlines. */
+#ifndef ES_SERVE_CLOCK_H
+#define ES_SERVE_CLOCK_H
+
+#include "analyzer/base/kernel.h"
+
+/** Returns the time of the monotonic clock in seconds, to a millisecond. */
+static inline double es_serve_now(void)
+{
+    return (double)es_now_ms() / 1000;
+}
+
+#endif
