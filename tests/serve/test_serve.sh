@@ -46,6 +46,19 @@ check 'the page of the sample can be opened' python3 -c 'import sys, urllib.requ
 urllib.request.urlopen(sys.argv[1].replace("?token=", "?embed="))' "${first##*$'\n'}"
 kill "$(cat "$XDG_STATE_HOME/entropy-scan/serve.pid")"
 
+# --- the sample for systemd
+unit=$root/samples/cluster/entropy-scan-serve.service
+if command -v systemd-analyze >/dev/null; then
+    same_text 'systemd accepts the unit' '' "$(PATH=$bin:$PATH systemd-analyze verify "$unit" 2>&1)"
+else
+    skip 'systemd accepts the unit' 'systemd-analyze is not installed'
+fi
+mkdir home && ln -s ../runs home/runs
+# systemd makes the folder of the state before it starts the service.
+mkdir -p -m 700 state/entropy-scan
+command=$(sed -n 's/^ExecStart=//p' "$unit" | sed "s|%h|$PWD/home|; s|%S|$PWD/state|; s|--port 6007|--port 0 --until-eof|")
+output 'the command of the unit serves the runs' '^http://127.0.0.1:[0-9]+/\?token=' env PATH="$bin:$PATH" $command
+
 corpus
 relay live python3 "$here/live.py"
 finish
