@@ -225,12 +225,12 @@ def a_link_shows_the_view(browser, server):
 def a_frame_has_its_token(browser, server):
     """A frame without the cookie gets the token in its address, and removes it there."""
     browser.forget_cookies()
-    browser.open(server.address.split("?")[0] + "?embed=" + server.token + "#series=entropy")
+    browser.open(server.address.split("?")[0] + "?embed=" + server.token + "#log=1")
     tab = Tab(browser, server)
     check("a frame works with the token in its address", tab.sees(
         "Data.runs.length === 4 && document.querySelectorAll('#heatmaps figure').length > 0"))
     check("the token does not remain in the address", not tab.js("location.search") and
-          tab.js("location.hash") == "#series=entropy", tab.js("location.href"))
+          tab.js("location.hash") == "#log=1", tab.js("location.href"))
     check("its events come with the token too", tab.sees(
         "document.getElementById('state').classList.contains('on')"))
 
