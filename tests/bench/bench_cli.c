@@ -29,7 +29,7 @@ extern char **environ;
 enum { N_ROUNDS = 11, N_PEER_ROUNDS = 5, L = 12, H = 12 };
 enum { N_FILES = 1000, N_STEPS = 10000, N_REPORT_STEPS = 1000 };
 
-/* The cost of one process. */
+/* Time and memory that one process used. */
 typedef struct usage {
     double ms, cpu_ms, mib;
 } usage;
@@ -287,7 +287,7 @@ static void run_round(job *j, int round)
 int main(void)
 {
     static job jobs[] = {
-        {.name = "--heatmap, last of 10,000 steps",
+        {.name = "--heatmap of step 10,000 of 10,000",
          .verb = "--quiet",
          .option = "--heatmap",
          .peer = "heatmap",
@@ -329,9 +329,9 @@ int main(void)
     find_program();
     find_python();
     make_files();
-    puts("entropy-scan, whole process, 12 x 12 heads, median of 11; matplotlib "
-         "draws\n20 steps of the report's 1,000; the table's files are read by "
-         "numpy:");
+    puts("entropy-scan, complete process, 12 x 12 heads, median of 11 "
+         "rounds;\nmatplotlib draws 20 of the report's 1,000 steps, and numpy "
+         "reads the\nfiles of the table:");
     for (int round = -1; round < N_ROUNDS; round++) /* -1 warms up */
         for (int i = 0; i < N_JOBS; i++)
             run_round(&jobs[i], round);

@@ -27,13 +27,13 @@ enum { N_ROUNDS = 25, B = 8, H = 12, D = 64, MOST = 1024, SQUARE = 1024 };
 #define N_READ ((size_t)1 << 23)
 #define N_EXPONENTIALS (1 << 23)
 
-/** The shortest times so far in seconds; 0: not measured yet. */
+/** The shortest times so far in seconds; 0 if not yet measured. */
 typedef struct limits {
     double read; /* number of seconds for reading N_READ weights */
     double product, exponentials;
 } limits;
 
-/** Index of a measurement: with one thread or with all threads. */
+/** Index of a measurement with one thread or with all threads. */
 enum { ONE, ALL, N_WAYS };
 
 /** One row of the report. */
@@ -41,9 +41,9 @@ typedef struct line {
     bool from_qk;
     int n; /* T = S */
     double target;
-    double ours[N_WAYS], reference; /* shortest times in seconds; the
-                                       reference is measured with
-                                       reference_shape */
+    /* shortest times in seconds; `reference` is the time of plain C, measured
+     * with the smaller shape that reference_shape returns */
+    double ours[N_WAYS], reference;
 } line;
 
 static line lines[] = {
@@ -158,7 +158,8 @@ static void measure_exponentials(int way)
     keep_best(&best[way].exponentials, way, start);
 }
 
-/* Returns the number of seconds for reading n weights. */
+/* Returns how many seconds it takes to read n weights with one thread or with
+ * all threads (`way`). */
 
 static double read_seconds(int way, double n)
 {
@@ -187,8 +188,8 @@ static es_attention_shape reference_shape(const line *l)
 }
 
 /**
- * Returns the weights for a round, as far in memory as possible from those of
- * the previous round.
+ * Returns weights for a round that are as far as possible in memory from those
+ * of the previous round, so that they are not in the caches.
  */
 static const float *cold_weights(const es_attention_shape *shape, int round)
 {
@@ -298,8 +299,9 @@ static void print_report(void)
                way == ONE ? ": " : "s:", 4e-9 / read_seconds(way, 1), SQUARE,
                2e-9 / product_seconds(way, 1), 1e-9 / exp_seconds(way, 1));
     printf(
-        "share: speed relative to reading visible weights, or to product plus "
-        "exponentials; judged with %s\n\n%-22s %8s %8s %7s %6s %9s %6s   %s\n",
+        "share: speed as a fraction of that of reading the visible weights or, "
+        "from Q and K,\nof that of the matrix product plus the exponentials; "
+        "the target is for %s\n\n%-22s %8s %8s %7s %6s %9s %6s   %s\n",
         judged == ONE ? "one thread, because the machine is busy"
                       : "all threads",
         es_entropy_variant(), "ns/elem.", "plain C", "ratio", "share",

@@ -4,10 +4,11 @@
 Compares the cost of es.watch with that of output_attentions for recording the
 entropy of every head at every step. The model is transformers' GPT-2 small with
 T = 512, B = 1, on one thread of the CPU; the measure is CPU time. A round
-consists of three training steps of the same weights in random order: plain
-(sdpa), watched (sdpa, every=1), and with output_attentions (eager; computes the
-mean of -sum a ln a, as a user would write it). Prints the medians over rounds of
-the ratios of consecutive steps, and the difference between the entropies.
+consists of three training steps in random order, without updates and with the same
+weights: plain (sdpa), watched (sdpa, every=1), and with output_attentions (eager;
+computes the mean of -sum a ln a, as a user would write it). Prints the time of each of
+the other two steps relative to the plain step of the same round (medians over the
+rounds), and the largest difference between the entropies.
 """
 
 import os

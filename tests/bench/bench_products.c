@@ -35,8 +35,8 @@ static void *numbers(size_t n)
     return out;
 }
 
-/* Returns the numbers converted to bf16, in a block of the same size as for
-   floats. */
+/* Returns the numbers converted to bf16, in memory of the size that the same
+ * number of floats needs. */
 static void *halves(const float *x, size_t n)
 {
     es_bfloat *out = numbers(n);

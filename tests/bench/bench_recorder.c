@@ -1,7 +1,7 @@
 /**
  * Measures the cost of recording for the training process (pushes of 12x12
  * heads, seven series per step, with a running recorder), and the cost of the
- * recorder process itself. Each row prints its target.
+ * recorder process itself. Each line of the output states its target.
  */
 #include "hooks/recorder/recorder_internal.h"
 
@@ -135,8 +135,8 @@ static void time_pushes(const float *values)
     printf("%d series per step                   median %6.0f ns  p99 %6.0f "
            "ns\n",
            SERIES, step_ns, quantile_ns(steps, STEPS, 0.99));
-    printf("  at most 0.5 %% of steps of %.2f ms or more, 0.1 %% of %.2f ms or "
-           "more\n",
+    printf("  at most 0.5 %% of the time of a step of %.2f ms or more, 0.1 %% "
+           "of a step of %.2f ms\n",
            step_ns / 0.005 * 1e-6, step_ns / 0.001 * 1e-6);
     printf("recorder's CPU time, steps of %d ms         %.2f %% of one core\n",
            STEP_US / 1000, 100 * busy / wall);

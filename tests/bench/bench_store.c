@@ -1,7 +1,8 @@
 /**
  * Measures writing and scanning of run files, and compares them with a plain
- * SQLite table that has one row per head. Both alternate in one process, so
- * that the ratio is also valid on a busy machine. Each row prints its target.
+ * SQLite table that has one row per head. The two alternate in one process, so
+ * that the ratio is also valid on a busy machine. Each line of the output
+ * states its target.
  */
 #include "store/reader.h"
 #include "store/writer.h"
@@ -25,7 +26,7 @@ typedef struct layout {
     double scan_mv;   /* target in million values per second; 0: no target */
 } layout;
 
-/** Best result over the rounds. */
+/** The best results over all rounds. */
 typedef struct result {
     double ingest_us, scan_mv;
 } result;
@@ -250,7 +251,7 @@ static long peak_kib(void)
     return usage.ru_maxrss;
 }
 
-/** Checks that scanning ten times as much takes no more memory. */
+/** Checks that scanning ten times as many steps takes no more memory. */
 static void measure_memory(void)
 {
     layout l = {
@@ -292,8 +293,8 @@ static double processor_time(void)
 }
 
 /**
- * Compares fragments with run files in pairs, and reports medians of the
- * ratios.
+ * Measures fragments and run files in pairs, and reports the medians of the
+ * pairs' ratios.
  */
 static void measure_fragments(const layout *l, es_durability durability)
 {

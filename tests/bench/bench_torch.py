@@ -215,7 +215,8 @@ def report(name, theirs, ours, n_tokens, reach):
 
 
 def turn(step, n):
-    """Returns the seconds per step of n consecutive steps, as in a training.
+    """Runs n consecutive steps, as a training run does, and returns the seconds per
+    step.
     """
     if n > 1:
         step()  # refills the caches after the other side, and waits for its spinning threads

@@ -1,9 +1,9 @@
 /**
- * Compares a training step with a lower limit of its time, which consists only
- * of the matrix products of the same sizes and the AdamW update. Both alternate
- * in one process, and the fastest round counts. One thread is measured in CPU
- * time, which other load does not increase, and all threads in wall time. Each
- * row prints its target.
+ * Compares the time of a training step with a lower limit: the time of its
+ * matrix products and of the AdamW update alone. Both alternate in one process,
+ * and the fastest round counts. One thread is measured in CPU time, which other
+ * load does not increase, and all threads in wall time. Each line of the output
+ * states its target.
  *
  * bench_train --serve NAME ARCH THREADS PRECISION WHAT executes one step of a
  * problem for each line of standard input, and prints the seconds and the loss;
@@ -66,10 +66,11 @@ typedef struct bench {
     es_team *team;
     clockid_t clock;
     int32_t *tokens;
-    /* operands of the products whose time is the limit */
+    /* operands of the matrix products whose total time is part of the limit */
     float *x, *y, *weight;
-    int n_in, n_out, n_rows; /* sizes of the matrix product that is measured */
-    double step, limit;      /* shortest times so far in seconds */
+    /* sizes of the matrix product that is being measured */
+    int n_in, n_out, n_rows;
+    double step, limit; /* shortest times so far in seconds */
 } bench;
 
 static void check(bool fine, const char *what)
@@ -95,7 +96,8 @@ static void keep_best(double *best, double seconds)
 
 /* --- the limit ------------------------------------------------------------ */
 
-/* Sets the range of 0 .. n - 1 that a thread processes. */
+/* Divides 0 .. n - 1 among the threads. Sets *first to the first index of one
+ * thread's range, and returns the length of the range. */
 static int share_of(int *first, int n, es_share share)
 {
     *first = (int)((long)n * share.thread / share.n_threads);
@@ -308,7 +310,7 @@ static int serve(char **argv)
         if (strcmp(problems[i].name, argv[0]) == 0)
             found = &problems[i];
     if (!found || !ops) {
-        fprintf(stderr, "bench_train: no problem '%s', or no precision '%s'\n",
+        fprintf(stderr, "bench_train: unknown problem '%s' or precision '%s'\n",
                 argv[0], argv[3]);
         return 2;
     }

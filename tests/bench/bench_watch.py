@@ -3,10 +3,10 @@
 
 usage: tests/bench/bench_watch.py [PAIRS [STEPS]]
 
-Trains the same small model repeatedly, recording every step, alternately with
-and without `entropy-scan watch --rules` on its folder. Prints the medians of
-the pairs' ratios with 95 % intervals, computed from the quartiles, and the CPU
-time of the watcher.
+Trains the same small model repeatedly and records every step, alternately with and
+without a process `entropy-scan watch --rules` on the run's folder. Prints the medians
+of the ratios of the times with 95 % confidence intervals, which are computed from the
+quartiles, and the CPU time of the watcher.
 """
 import os
 import signal

@@ -5,11 +5,11 @@
 Measures how much time es.watch adds to a training step on the CPU. The model has
 the width of GPT-2 small (d = 768, H = 12), T = 512 and B = 1; it is that of
 transformers, if installed, else a model with scaled_dot_product_attention. A
-round consists of three steps of the same weights in random order: without the
-hook, with the hook but not recorded, and recorded. Prints the mean over the
-middle half of the differences between consecutive steps, with a 95 % bootstrap
-interval. The cost at every=50 is the mean of 49 steps that are not recorded and
-one recorded step.
+round consists of three training steps in random order: without the hook, with the hook
+but not recorded, and recorded. For each of the last two, prints the mean over the
+middle half of the differences from the step without the hook, with a 95 % bootstrap
+interval. The cost at every=50 is the mean of 49 steps that are not recorded and one
+recorded step.
 
 The hook works in the forward pass and in rec.step(). The differences of the time
 in these two, relative to a whole step, have a narrower interval than the
@@ -142,9 +142,8 @@ class Training:
         self.number = 0
 
     def step(self, rec=None):
-        """Returns the seconds of a step, and of its forward pass plus the
-        watch's work at its end.
-        """
+        """Returns the seconds that a step takes, and the seconds of its forward pass
+        plus the watch's work at the end of the step."""
         model = self.watched if rec is not None else self.plain
         start = NOW()
         self.optimizer.zero_grad(set_to_none=True)
@@ -163,9 +162,9 @@ class Training:
 
 
 def rounds(training, rec, n):
-    """Returns the results of step() in n rounds, as tuples (without, with,
-    recorded). Step numbers continue from round to round, and steps with even
-    numbers are recorded.
+    """Returns the results of step() in n rounds as a list of tuples (without, with,
+    recorded). Step numbers continue from round to round, and steps with even numbers
+    are recorded.
     """
     out = []
     for _ in range(n):
@@ -210,9 +209,8 @@ def show_memory():
 
 
 def memory():
-    """Returns the memory of the hook: of the measurement of one layer, and of
-    the results of all layers.
-    """
+    """Returns the memory that the hook uses: for the measurement of one layer plus the
+    results of all layers."""
     command = [sys.executable, __file__, *map(str, (N_THREADS, ROUNDS, N_LAYERS))]
     done = subprocess.run(
         [*command, "memory"], check=True, stdout=subprocess.PIPE, text=True

@@ -100,8 +100,10 @@ static void open_run(run *r, int i, const char *suffix)
           "series");
 }
 
-/** Writes one transaction of five steps. If `alert`, all layers collapse in
- *  them, which is an alert. */
+/**
+ * Writes one transaction of five steps. If `alert` is true, all layers collapse
+ * in these steps, which causes an alert.
+ */
 static void write_on(run *r, bool alert)
 {
     float values[CELLS];

@@ -23,8 +23,8 @@ static es_act act_of(es_bench *bench, es_activation kind, bool learnt)
     return act;
 }
 
-/* Returns true if gemm.h permits a product to apply this activation to `pre`,
- * whose rows have `width` elements. */
+/* Returns true if gemm.h allows a matrix product to apply this activation to
+ * its result `pre`, whose rows have `width` elements. */
 static bool is_epilogue(const es_bench *bench, es_activation kind,
                         const es_mem *pre, int width)
 {
@@ -151,8 +151,8 @@ static void test_cuda_acts__forward(void **state)
         check_acts(bench);
 }
 
-/* Tests the case that products support neither bias nor activation, so that
- * separate passes apply both. */
+/* Tests the case in which matrix products support neither bias nor activation,
+ * so that separate passes apply both. */
 static void test_cuda_acts__forward_apart(void **state)
 {
     (void)state;
@@ -176,9 +176,9 @@ static void expect_act_back(double slopes[2], double *dpre, double *post,
     }
 }
 
-/* Expects dpre (n) to be gradient times act'(pre). If `within` is false, the
- * gradient was rounded before; if true, a product has applied act' with an
- * approximate tanh. */
+/* Expects dpre (n) to be gradient times act'(pre). The tolerance depends on
+ * `within`: if false, the gradient was rounded before this multiplication; if
+ * true, a matrix product has applied act', with an approximate tanh. */
 static void expect_dpre(es_bench *bench, const float *dpre, const double *want,
                         const double *gradient, size_t n, bool within)
 {
@@ -259,9 +259,9 @@ static void test_cuda_acts__backward_apart(void **state)
 }
 
 /* Replaces a result by the expected value where several results are correct: at
- * infinity, at infinity times 0, and if a power overflows within a product.
- * Still requires that post is infinite if x is infinite, and NaN if x is
- * NaN. */
+ * infinity, at infinity times 0, and if a power of x overflows in a fused
+ * matrix product. Still requires that post is infinite if x is infinite, and
+ * NaN if x is NaN. */
 static void forgive_ends(float *post, float *slope, const float *x,
                          es_activation kind, bool within)
 {

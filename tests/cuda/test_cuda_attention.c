@@ -16,10 +16,8 @@
 /* --- whole problems --------------------------------------------------------
  */
 
-enum {
-    BOTH = 2
-}; /* runs a problem first without dentropy, then with
-    * dentropy */
+/* Runs a problem twice: without a gradient of the entropies, then with it. */
+enum { BOTH = 2 };
 
 typedef struct shape {
     int n_batch, n_ctx, n_head, width;
@@ -29,7 +27,8 @@ typedef struct shape {
 typedef struct whole_problem {
     shape shape;
     es_precision precision;
-    int entropy; /* whether there is a dentropy: 0, 1 or BOTH */
+    /* 1: with a gradient of the entropies (dentropy), 0: without it, or BOTH */
+    int entropy;
     int power;
     double epsilon;
     es_row_length length;
@@ -65,9 +64,9 @@ static long n_again(const cuda_place *place)
     return counts(place) ? counts(place)->again : 0;
 }
 
-/* Checks a problem whose numbers are all finite. No row may be flagged, with
- * one exception: in the forward pass, the last 16 rows may be flagged if
- * padding beyond the context has a sum of 0. */
+/* Checks a problem whose numbers are all finite. No row may be flagged for
+ * recomputation, except the last 16 rows in the forward pass, if they include
+ * padding whose sum of weights is 0. */
 static void check(whole_problem w)
 {
     const bool no_sum =
@@ -232,7 +231,7 @@ static void test_cuda_attention__power(void **state)
         {{1, 131, 1, 16}, ES_BF16, BOTH, .power = 2, .epsilon = 1e-3},
         {{1, 70, 2, 64}, ES_BF16, BOTH, .power = 4, .epsilon = 0},
         {{1, 67, 1, 128}, ES_FP16, BOTH, .power = 6, .epsilon = 1e-3}};
-    /* The factors make scores so small that the divisor's 1e-6 changes the
+    /* The factors make scores so small that the 1e-6 in the divisor changes the
      * weights considerably, or so large or small that float32 can barely
      * represent them. */
     static const float factors[] = {1e-4f, 1e-7f, 1e-12f, 1e-20f, 1e9f, 1e30f};

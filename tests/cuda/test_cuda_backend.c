@@ -104,8 +104,8 @@ static void test_cuda_backend__view(void **state)
 
 /* --- weights -------------------------------------------------------------- */
 
-/* Returns the product 1 w, where w is one of the weights that the back-end
- * keeps. */
+/* Returns the product 1 * w of matrices with one element, where w is a weight
+ * of which the back-end keeps a copy for products. */
 static float product_with(es_bench *bench, const es_mem *weight)
 {
     float one = 1, got;
@@ -134,7 +134,8 @@ static es_mem *store_floats(const es_bench *bench, const float *values,
     return memory;
 }
 
-/* Tests that a product reads the values that `refresh` has copied last. */
+/* Tests that a matrix product uses the values that the last call of `refresh`
+ * copied. */
 static void test_cuda_backend__weights_are_copied(void **state)
 {
     (void)state;
@@ -228,7 +229,8 @@ static void test_cuda_backend__adamw_copies_weights(void **state)
 /* --- fetches -------------------------------------------------------------- */
 
 /* Tests that a fetch returns the contents at the time of the fetch, not at the
- * time of the wait, and that the two places are independent. */
+ * time of the wait, and that two fetches to different places do not affect each
+ * other. */
 static void test_cuda_backend__fetches(void **state)
 {
     (void)state;
@@ -254,8 +256,9 @@ static void test_cuda_backend__fetches(void **state)
 
 /* --- sequences ------------------------------------------------------------ */
 
-/* Adds the mean of x (2) to sum[0] and the mean of x (1) to sum[1], and sets
- * sum[2] to 0 in between. Runs or replays these operations as a sequence. */
+/* Adds the mean of the first two elements of x to sum[0], sets sum[2] to 0, and
+ * adds the first element of x to sum[1]. Runs these operations as a sequence,
+ * or replays the sequence if it has been captured. */
 static void add_twice(const es_bench *bench, int sequence, es_mem *sum,
                       const es_mem *x, int *n_called)
 {
@@ -331,8 +334,9 @@ static es_backend *open_with(const es_ops *ops, const char *fault)
     return backend;
 }
 
-/* Lets the third launch fail; reserving memory also launches. Afterwards
- * nothing may run, and no operation may return a finite number. */
+/* Lets the third launch fail, counting the launches with which reserved memory
+ * is initialised. Afterwards nothing may run, and no operation may return a
+ * finite number. */
 static void test_cuda_backend__a_launch_fails(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
-/* Tests the language in which kernels are written (kernel.h) with
- * tests/gpu/probe.cu, on the emulation and, if there is one, on a device. */
+/* Tests the extensions of C++ in which kernels are written (kernel.h) with the
+ * kernels of tests/gpu/probe.cu, on the emulation and, if there is one, on a
+ * device. */
 /* needs: nvcc */
 #include "tests/gpu/probe.h"
 #include "tests/support/cmocka_all.h"

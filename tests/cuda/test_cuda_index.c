@@ -21,8 +21,9 @@ static void test_cuda_index__row_stride(void **state)
 
 /* --- packs ---------------------------------------------------------------- */
 
-/* Checks that a split contains every element exactly once, and that its packs
- * are aligned. */
+/* Checks es_split_at, which splits an array into aligned packs and single
+ * elements: every element must belong to exactly one part, and the packs must
+ * be aligned. */
 static void check_split(uintptr_t address, size_t size, size_t n)
 {
     const size_t lanes = ES_PACK / size;
@@ -156,7 +157,8 @@ static void test_cuda_index__count_smaller(void **state)
     }
 }
 
-/* Checks the carries: each chunk that begins with rows of an earlier run must
+/* Rows with the same token form a run, which may extend over several chunks.
+ * Checks the carries of all chunks: a chunk that begins within a run must
  * belong to the carries of the chunk in which the run begins, and to no other
  * carries. */
 static void check_carries(int n, int vocab)

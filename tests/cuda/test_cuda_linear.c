@@ -43,13 +43,14 @@ static void check_linear_of(es_bench *bench, const es_linear_sizes *s,
     if (c.residual)
         add(want, r, n_y);
     for (size_t i = 0; i < n_y; i++)
-        larger[i] = 2; /* the residual and the bias add terms of up to 2 */
+        /* the residual and the bias add numbers of magnitude up to 2 */
+        larger[i] = 2;
     for (ES_EACH_RUN(on, bench))
         bench->ops->linear(on, c.y, c.residual, c.x, &c.linear, s->n);
     if (keeps_bias)
         es_bench_expect_acts(bench, "linear", c.y, want, n_y);
     else
-        es_linear_expect_twice(bench, "linear, bias apart",
+        es_linear_expect_twice(bench, "linear with a separate bias",
                                es_bench_get_acts(bench, c.y), want, larger,
                                n_y);
     es_bench_clear(bench);
@@ -153,8 +154,8 @@ static void test_cuda_linear__weight_gradient(void **state)
 {
     (void)state;
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &es_linear_extents)) {
-        /* Has more rows than a block sums, so that the last chunk is
-         * incomplete. */
+        /* Has more rows than one block of threads sums, so that the last chunk
+         * of rows is incomplete. */
         static const es_linear_sizes tall = {4301, 2, 140, false, 133};
         for (size_t i = 0; i < N_SIZES; i++) {
             check_weight_of(bench, &all_sizes[i], true, i % 2);

@@ -28,7 +28,7 @@ static void expect_peak(const es_peak *peak, double x, uint64_t index)
 /* --- activations ---------------------------------------------------------- */
 
 /* Puts `value`, which is larger than all other numbers, at index `at` and again
- * at the end. The operation must find the first of both. */
+ * at the end. The operation must return the first of the two indices. */
 static void check_activations(es_bench *bench, size_t n, size_t at, float value)
 {
     float *x = es_bench_draw(n, 1), *dx = es_bench_draw(n, 1);
@@ -88,8 +88,8 @@ typedef struct shape {
     bool has_nan;
 } shape;
 
-/* Returns the offset in qkv of the key k (if is_key is true) or the query q of
- * a score. */
+/* Returns the offset in qkv of the key (if is_key is true) or the query from
+ * which the score with the index `score` in (B,H,T,T) is computed. */
 static size_t place(const shape *of, int score, bool is_key)
 {
     const int T = of->n_ctx, d = of->n_head * of->width;

@@ -193,8 +193,8 @@ static void norm_row_back(double *dx, double *dweight, double *dbias,
     }
 }
 
-/* Puts numbers on the bench after rounding them as the forward pass rounds its
- * results. */
+/* Rounds the numbers as the forward pass rounds its results, and copies them to
+ * memory of the back-end. Also returns them in out (n). */
 static es_mem *put_narrow(es_bench *bench, float *out, const double *from,
                           size_t n)
 {

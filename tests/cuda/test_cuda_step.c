@@ -72,10 +72,10 @@ typedef struct training {
     es_train_config train;
     es_model_config config;
     int step, n_drawn;
-    int fails_at;   /* number of the micro-batch whose draw fails; -1 for
-                     * none */
-    int strange_at; /* number of the micro-batch with an invalid token; -1
-                     * for none */
+    /* index of the micro-batch that cannot be drawn; -1 for none */
+    int fails_at;
+    /* index of the micro-batch with an invalid token; -1 for none */
+    int strange_at;
     int n_meanwhile;
     const es_host_counts *at; /* the emulation's counts; NULL if the step is
                                * not checked */
@@ -205,9 +205,9 @@ static es_outcome take(training *t, const one_step *how)
     return out;
 }
 
-/* Evaluates, which copies the weights for products and otherwise changes
- * nothing. With `trains`, makes a training pass without an update instead,
- * which also applies SNorm's power iteration. */
+/* Runs a forward pass for evaluation, which copies the weights for matrix
+ * products and otherwise changes nothing. If `trains` is true, runs the forward
+ * pass of training instead, which also applies SNorm's power iteration. */
 static void evaluate(training *t, bool trains)
 {
     int32_t tokens[64], targets[64];
@@ -233,7 +233,7 @@ static void compare_arrays(training *a, training *b)
     for (size_t i = 0; i < es_model_n_arrays(a->model); i++) {
         const es_parameter p = es_model_parameter(a->model, i);
         const size_t n = p.n;
-        /* 4 arrays of a, then the same 4 arrays of b */
+        /* 4 arrays of model a, then the same 4 arrays of model b */
         float *x = malloc(8 * n * sizeof *x);
         assert_non_null(x);
         for (int k = 0; k < 2; k++) {
@@ -308,8 +308,8 @@ static void take_both(training *a, training *b, one_step how, taken other)
         compare_measures(a, b);
 }
 
-/* Compares two models over steps in which everything changes that may change
- * between steps. Also returns to a state for which a step has already been
+/* Compares two models over 15 steps. All settings that may change between steps
+ * change, and later return to values for which a step has already been
  * captured. */
 static void compare(const es_ops *ops, const char *arch, int n, taken other)
 {
@@ -395,7 +395,8 @@ static void expect_counts(training *t, const one_step *how,
         at->loose - before.loose,       at->stores - before.stores,
         at->loads - before.loads,       at->again - before.again};
     if (memcmp(&after, &want, sizeof want) != 0)
-        fail_msg("step %d: %ld captures, %ld replays, %ld loose, %ld stores, "
+        fail_msg("step %d: %ld captures, %ld replays, %ld single launches, %ld "
+                 "stores, "
                  "%ld loads",
                  t->step - 1, after.captures, after.replays, after.loose,
                  after.stores, after.loads);

@@ -32,9 +32,9 @@ static float between(int row)
     return row % 2 == 0 ? NAN : 80;
 }
 
-/* Puts a matrix (n,width) on the bench and fills its gaps. The matrix contains
- * `values`, which are then replaced by the stored (rounded) numbers, or NaN if
- * `values` is NULL. */
+/* Copies the matrix `values` (n,width) to memory of the back-end, or a matrix
+ * of NaN if `values` is NULL, and fills the gaps between its rows. Writes the
+ * numbers back to `values` as they were stored (rounded). */
 static es_mem *put_rows(es_bench *bench, es_bench_role role, const rows *r,
                         float *values)
 {
@@ -65,8 +65,9 @@ static void expect_rows(es_bench *bench, const char *what, const es_mem *memory,
         memcpy(got + (size_t)i * width, row, width * sizeof *got);
         for (int j = r->width; j < r->stride; j++)
             if (!(isnan(between(i)) ? isnan(row[j]) : row[j] == between(i)))
-                fail_msg("%s, row %d: %.9g is written after the row", what, i,
-                         (double)row[j]);
+                fail_msg("%s, row %d: the gap after the row was overwritten "
+                         "with %.9g",
+                         what, i, (double)row[j]);
     }
     es_bench_expect(bench, what, got, want, (size_t)r->n * width, true);
 }
@@ -243,8 +244,8 @@ static void check_loss(es_bench *bench, const rows *r, bool both)
         const float *row = x + i * r->width;
         want[i] = es_ref_cross_entropy(row, targets[i], r->width);
         for (int j = 0; j < r->width; j++) {
-            /* -ln softmax of column j, computed from the same value of the
-             * target column */
+            /* -ln softmax of column j, computed from the loss, which is -ln
+             * softmax of the target column */
             const double of_j =
                 want[i] + (double)row[targets[i]] - (double)row[j];
             gradient[i * r->width + j] =

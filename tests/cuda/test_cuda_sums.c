@@ -296,8 +296,8 @@ static double penalise_head(double *dentropy, double *dtheta, const float *e,
     return sum;
 }
 
-/* Checks the entropy penalty without the optional output number left_out: the
- * loss (0), dentropy (1) or dtheta (2). */
+/* Checks the entropy penalty if one of its optional outputs is not requested.
+ * left_out chooses this output: the loss (0), dentropy (1) or dtheta (2). */
 static void check_penalty_of(es_bench *bench, const es_penalty *shape,
                              bool scaled, int left_out)
 {
@@ -420,8 +420,8 @@ static void check_measure_of(es_bench *bench, int n_layer, int n_batch,
         for (int i = 0; h > 0 && i < ES_N_HEAD_SERIES; i++)
             want[h].values[i] = h + i + 0.25;
     }
-    /* The array is put on the bench as words of 8 bytes, so that the bench
-     * shifts it by a multiple of 8 bytes. */
+    /* The array is passed as elements of 8 bytes, so that the bench misaligns
+     * it by a multiple of 8 bytes only. */
     r.sums = es_bench_put(bench, ES_CHANGE, want, heads * sizeof *want / 8, 8);
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
         if (rows[k])

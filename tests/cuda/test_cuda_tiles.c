@@ -48,9 +48,9 @@ static void test_cuda_tiles__blocks_have_all_rows(void **state)
             }
 }
 
-/* Checks that a block visits all positions that its rows see, in complete tiles
- * from the range's first position on, and no tile that none of its rows
- * sees. */
+/* Checks that a block visits, in complete tiles from the first position of its
+ * range, all positions that its rows see, and no tile without such
+ * positions. */
 static void check_others(int n_ctx, int n_own, int n_other, es_tile_owner owner)
 {
     for (int first = 0; first < n_ctx; first += n_own) {
@@ -78,8 +78,8 @@ static void test_cuda_tiles__blocks_visit_only_visible_rows(void **state)
                     check_others(contexts[n], sizes[i], sizes[j], owners[o]);
 }
 
-/* Checks the masks. Query i sees key j if j <= i, whether the block owns
- * queries or keys. */
+/* Checks the causal masks, for blocks that own queries and for blocks that own
+ * keys: query i sees key j if j <= i. */
 static void test_cuda_tiles__masks(void **state)
 {
     (void)state;
@@ -162,9 +162,9 @@ static void test_cuda_tiles__lanes_find_their_chunks(void **state)
 
 /* --- fragments ------------------------------------------------------------ */
 
-/* Computes which element of the tile lane `lane` receives as half i of the
- * registers that ldmatrix x4 loads, according to the manual: lane l passes the
- * address of row l % 8 of matrix l / 8. Writes the element's row and column. */
+/* Writes the row and column of the element of a tile that lane `lane` receives
+ * as 16-bit half i of the registers that ldmatrix x4 loads. According to the
+ * manual, lane l passes the address of row l % 8 of matrix l / 8. */
 static void named(int *row, int *column, es_tile_spot spot(int), int lane,
                   int i, bool turned)
 {
@@ -207,7 +207,8 @@ static void test_cuda_tiles__operands(void **state)
     (void)state;
     for (int lane = 0; lane < 32; lane++)
         for (int i = 0; i < 8; i++) {
-            const int second = i / 4; /* 1 for the second right operand */
+            /* 1 for elements of the second right operand */
+            const int second = i / 4;
             named(&row, &column, left_spot, lane, i, false);
             assert_int_equal(row, left_row(lane, i));
             assert_int_equal(column, left_column(lane, i));
@@ -220,8 +221,8 @@ static void test_cuda_tiles__operands(void **state)
         }
 }
 
-/* Checks that two adjacent blocks of sums form a left operand, register by
- * register. */
+/* Checks that the sums of two adjacent products (16,8) are in the registers in
+ * which the next product expects its left operand (16,16). */
 static void test_cuda_tiles__sums_become_an_operand(void **state)
 {
     (void)state;

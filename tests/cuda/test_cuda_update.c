@@ -148,8 +148,8 @@ static int whole(const es_columns *c)
     return c->n_in * c->stride;
 }
 
-/* Returns the index in the array, whose rows are `stride` apart, of element i
- * of the matrix (in,n) of selected columns. */
+/* Returns the index of element i of the matrix (n_in,n) of selected columns in
+ * the complete array, whose rows are `stride` elements apart. */
 static int place(const es_columns *c, int i)
 {
     return i / c->n * c->stride + c->first + i % c->n;
@@ -254,9 +254,9 @@ static void check_weight_norm_back_of(es_bench *bench, const es_columns *c,
     es_bench_clear(bench);
 }
 
-/* Runs `check` for several sizes. Three columns precede the selected columns
- * and two follow, or the selected columns begin and end at multiples of a
- * pack. */
+/* Runs `check` for several sizes. First, three columns precede the selected
+ * columns and two follow; then the selected columns begin and end at various
+ * multiples of the pack size. */
 static void each_size(es_bench *bench,
                       void (*check)(es_bench *bench, const es_columns *c,
                                     fault how))

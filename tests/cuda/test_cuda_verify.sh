@@ -8,9 +8,8 @@ set -uo pipefail
 plan_dir
 
 train=$BUILD/entropy-train
-# All cases of families that the back-end supports, except g02_ereg_sm_t_gate:
-# in fp16, the gradient of one of its temperatures exceeds the tolerance by a
-# factor of 2.7.
+# Lists all cases of families that the back-end supports, except g02_ereg_sm_t_gate: in
+# fp16, the gradient of one of its temperatures exceeds the tolerance by a factor of 2.7.
 cases=(tests/trainer/cases/{g01,g02_sm,g0[3-9],g[12],p01_sm,p02_sm,p03_ereg}*.safetensors)
 all=${#cases[@]}
 
@@ -27,7 +26,8 @@ verifies() { # NAME LIBRARY [OPTION...]
         by "$library" "$train" verify --backend cuda "$@" "${cases[@]}"
 }
 
-# The run is long enough for sequences to be run, captured and replayed.
+# Prints the final loss of a training run that is long enough for sequences to be run,
+# captured and replayed.
 final_loss() { # LIBRARY ARCH OPTION...
     local library=$1 arch=$2
     shift 2
@@ -63,8 +63,8 @@ emulated=$BUILD/tests/libentropytrain_cuda_host.so
 library=$BUILD/libentropytrain_cuda.so
 own_corpus "$dir/corpus.tok" || exit 1
 
-# Each precision uses a different order of threads. The order must not change
-# any bit, which test_cuda_attention and cuda_bench.h check.
+# Emulates the device with a different order of threads for each precision. The order must
+# not change any bit, which test_cuda_attention and cuda_bench.h check.
 verifies 'emulation' "$emulated"
 verifies 'emulation, bf16' "$emulated" --precision bf16
 trains 'emulation' "$emulated"

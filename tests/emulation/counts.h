@@ -1,4 +1,7 @@
-/** Declares counts of the emulation's operations, which tests read. */
+/**
+ * Counts of the emulation's operations, by which tests check how the back-end
+ * uses a device.
+ */
 #ifndef ES_CUDA_HOST_COUNTS_H
 #define ES_CUDA_HOST_COUNTS_H
 

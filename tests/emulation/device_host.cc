@@ -27,9 +27,10 @@ struct es_device {
     size_t reserved;
     long n_launches, n_captured, n_copies, n_reserved;
     char trouble[200];
-    void *places[2];       /* results of es_device_fetch; NULL if nothing was
-                            * copied */
-    const char *unnoticed; /* failure that the next wait reports, or NULL */
+    void *places[2]; /* results of es_device_fetch; NULL if nothing was
+                      * copied */
+    /* failure that the next wait reports; NULL if none */
+    const char *unnoticed;
     bool captures;
     graph capturing, graphs[MAX_SEQUENCES];
 };
@@ -161,8 +162,8 @@ static bool is_over(const es_device *device)
     return device->trouble[0] || device->unnoticed;
 }
 
-/* Lets launch or copy number n fail if n equals `faulty`. Returns true in this
- * case. */
+/* Makes launch or copy number n fail, and returns true, if n equals
+ * `faulty`. */
 static bool fails(es_device *device, const char *what, long n, long faulty)
 {
     if (n != faulty)
@@ -181,8 +182,8 @@ static void notice(es_device *device)
         es_device_trouble(device, device->unnoticed, 719);
 }
 
-/* Counts a copy. Returns true if the copy must be performed, which is not the
- * case after a failure. */
+/* Counts a copy, and returns true if it must be performed. After a failure,
+ * copies are skipped. */
 static bool can_copy(es_device *device)
 {
     return !is_over(device) && !fails(device, "a copy that was meant to fail",

@@ -128,7 +128,7 @@ bool es_device_gemm(es_device *device, const es_gemm *product)
 {
     const bool bare = !product->bias && product->epilogue == ES_GEMM_PLAIN;
     /* Refuses the same fused products as a device, so that the tests also cover
-     * callers that then compute without fusion. */
+     * the code that computes these products without fusion. */
     if (!es_gemm_is_offered(product) ||
         (!bare && es_host_faults_of(device)->bare))
         return false;

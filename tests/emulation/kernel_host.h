@@ -1,7 +1,7 @@
 /**
- * Defines the language in which kernels are written for a host compiler. The
- * threads of a block are fibers, each of which runs until it must wait for
- * other threads. Blocks run one after another.
+ * Implements for a host compiler the extensions of C++ in which kernels are
+ * written. The threads of a block are fibers, each of which runs until it must
+ * wait for other threads. Blocks run one after another.
  *
  * If a kernel breaks the rules of kernel.h, the process ends with a line that
  * names the kernel, block and thread. This happens if not all threads reach the
@@ -84,9 +84,11 @@ void es_host_body(const void *kernel)
 /** Runs a launch, a structure which begins with an es_host_shape. */
 void es_host_run_kernel(es_device *device, const void *kernel);
 
-/** Calls work(device, argument) with a copy of the argument. While the device
- *  captures, adds the call to the graph, whose replays make the call; otherwise
- *  makes the call immediately. */
+/**
+ * Calls work(device, argument) immediately or, while a graph is being captured,
+ * adds the call to the graph, which makes it at each replay. Copies the
+ * argument.
+ */
 void es_host_do(es_device *device,
                 void (*work)(es_device *device, const void *argument),
                 const void *argument, size_t bytes);
@@ -97,9 +99,10 @@ static inline void es_launch(es_device *device, const char *name,
                              size_t shared_bytes, A... arguments)
 {
     static_assert(sizeof...(P) == sizeof...(A),
-                  "the number of arguments must be that of the kernel");
-    static_assert((... && __is_same(P, A)),
-                  "the types of the arguments must be those of the kernel");
+                  "the launch must have as many arguments as the kernel");
+    static_assert(
+        (... && __is_same(P, A)),
+        "the arguments of the launch must have the types of the kernel's");
     auto call = [=]() { kernel(arguments...); };
     es_host_kernel<decltype(call)> launched = {
         {name, grid, n_threads, shared_bytes, es_host_body<decltype(call)>},
@@ -134,8 +137,8 @@ enum { ES_HOST_SLOT = 64 };
  * Exchanges data between the lanes of a warp. Waits until all lanes have made a
  * call with the same `what` and line. Returns a pointer to the data of all
  * lanes: the `in` of lane l is at offset l ES_HOST_SLOT. The data are valid
- * until the calling lane's next call but one. Unless `together` is NULL, calls
- * it once with the data of all lanes.
+ * until the second next call by the calling lane. If `together` is not NULL, it
+ * is called once with the data of all lanes.
  */
 unsigned char *es_host_warp(const char *what, int line, const void *in,
                             size_t bytes,
