@@ -128,8 +128,7 @@ static void thread_main(void)
     es_fiber_leave(self->fiber);
 }
 
-/* Returns the number of the block, warp or lane that runs at position i of
- * n. */
+/* Returns which of n blocks, warps or lanes is the i-th to run. */
 static int in_order(int i, int n)
 {
     return block.reverse ? n - 1 - i : i;

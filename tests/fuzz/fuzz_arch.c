@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The canonical form of an accepted architecture must read back as itself. */
+/* Checks that the canonical form of an accepted architecture can be parsed, and
+ * that parsing and printing do not change it. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     es_arch arch, again;

@@ -1,7 +1,8 @@
 /* Fuzzes damaged fragments: reads them with all functions of store/reader.h,
  * and continues them with store/writer.h. Frames are changed, omitted,
  * duplicated, reordered and truncated, with correct or wrong checksums; if no
- * checksum was recomputed, every sample that is read must have been written. */
+ * checksum was recomputed, every sample that is read must equal a sample that
+ * was written. */
 #include "store/esf.h"
 #include "store/esf_record.h"
 #include "store/map.h"
@@ -19,9 +20,8 @@
 enum { LAYERS = 3, HEADS = 2, STEPS = 6, MOST = 1 << 16, FRAMES_MOST = 64 };
 
 static unsigned char sound[MOST], damaged[2 * MOST];
-static size_t n_sound, places[FRAMES_MOST + 1]; /* offsets of the frames of
-                                                   the undamaged fragment,
-                                                   and of its end */
+/* length of the undamaged fragment; offsets of its frames and of its end */
+static size_t n_sound, places[FRAMES_MOST + 1];
 static int n_frames;
 static uint32_t seed;
 static char path[4096];

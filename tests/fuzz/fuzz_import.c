@@ -104,8 +104,8 @@ static size_t frame(uint8_t *out, size_t most, const uint8_t *bytes, size_t n)
     return total;
 }
 
-/* The first byte selects the format (or automatic detection) and the options.
- */
+/* The first byte selects the format (or automatic detection) and the options;
+ * the remaining bytes are the text to import. */
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     es_line_reader *lines;
@@ -113,8 +113,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         return 0;
     uint8_t how = bytes[0];
     static uint8_t framed[1 << 16];
-    /* Format for each value of the first byte: -1 is automatic detection, index
-     * 6 uses a pattern, index 7 gets checksums. */
+    /* Formats, indexed by the first byte modulo 8; -1 stands for automatic
+     * detection. The input of index 6 has a pattern, and the input of index 7
+     * gets correct checksums. */
     static const int formats[8] = {ES_IMPORT_MATRIX,  ES_IMPORT_LONG,
                                    ES_IMPORT_LOG,     -1,
                                    ES_IMPORT_HISTORY, ES_IMPORT_EVENTS,

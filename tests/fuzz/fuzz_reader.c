@@ -1,6 +1,6 @@
 /* Fuzzes damaged run files: reads them with all functions of store/reader.h. If
- * no checksum was recomputed, every sample that is read must have been written.
- */
+ * no checksum was recomputed, every sample that is read must equal a sample
+ * that was written. */
 #include "analyzer/base/value.h"
 #include "store/reader.h"
 #include "tests/fuzz/mutation.h"

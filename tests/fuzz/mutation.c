@@ -22,8 +22,8 @@ enum { LAYERS = 3, HEADS = 2, STEPS = 12, MOST = 1 << 17, OPERATIONS = 24 };
  * checksums are recomputed, which is done for half of these files. */
 static unsigned char sound[2][MOST], damaged[MOST];
 static size_t n_sound[2];
-/* Offsets of the bytes that are not zero in the valid file, most of which is
-   free space. */
+/* Offsets of the bytes of the valid file that are not zero. Most of the file is
+ * free space, which contains only zeros. */
 static uint32_t busy[MOST];
 static size_t n_busy;
 

@@ -164,7 +164,7 @@ static void add_doubles(double *out, const double *x, size_t n, bool first)
         out[i] = (first ? 0 : out[i]) + x[i];
 }
 
-/* Adds up n numbers of `size` bytes over all ranks; n `size` is at most
+/* Adds up n numbers of `size` bytes over all ranks; n * size is at most
  * PIECE. */
 static int reduce_piece(char *out, const char *in, size_t n, size_t size,
                         int type, int op, comm *c)

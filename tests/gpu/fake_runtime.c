@@ -33,8 +33,9 @@ enum {
     MAX_PINNED = 16,
     STICKY = 700,
     LARGE = 1 << 20,
-    FREE_SHARED = 48 << 10, /* bytes of shared memory that any kernel may
-                             * use; a kernel must request more */
+    /* bytes of shared memory that every kernel may use; for more, a kernel must
+     * make a request */
+    FREE_SHARED = 48 << 10,
     MOST_SHARED = 227 << 10
 };
 
@@ -462,8 +463,8 @@ void __cudaRegisterFunction(void **handle, const char *function, char *device,
     kernels[n_kernels++].shared = FREE_SHARED;
 }
 
-/* The compiler generates calls of these functions for launches with <<<>>>,
- * whose result nothing checks. */
+/* The compiler generates calls of these functions for launches with <<<>>>.
+ * Such launches are forbidden, because their results are not checked. */
 #define NOT_OURS(name)                                                         \
     void name(void)                                                            \
     {                                                                          \

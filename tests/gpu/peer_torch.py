@@ -91,7 +91,8 @@ def device_mib():
 
 
 class LargestMemory(threading.Thread):
-    """Measures by how much the device's memory in use grows at most until end() is called."""
+    """Measures the largest growth of the device's memory in use until end() is
+    called."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -217,7 +218,8 @@ def our_step(program, n_ctx, n_batch):
 
 
 def padded(vocab):
-    """Returns the vocabulary size, padded as in nanoGPT so that products are faster."""
+    """Returns the vocabulary size, padded as in nanoGPT so that matrix products are
+    faster."""
     return 128 * math.ceil(vocab / 128) if vocab > 128 else vocab
 
 

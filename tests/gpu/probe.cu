@@ -1,4 +1,4 @@
-/* Kernels with which a test checks the language of kernels (kernel.h):
+/* Kernels with which a test checks the extensions of C++ that kernel.h defines:
  * products, shuffles, barriers, copies, captures, and broken rules. The file is
  * compiled for the device and for the host. */
 #include "hooks/trainer/cuda/mma.h"

@@ -1,6 +1,7 @@
 /**
- * Declares functions that test the language of kernels (kernel.h), on the
- * device and on the host. tests/cuda/test_cuda_host.c loads them as a plugin.
+ * Declares functions that test the extensions of C++ that kernel.h defines for
+ * kernels, on the device and on the host. tests/cuda/test_cuda_host.c loads
+ * them as a plugin.
  */
 #ifndef ES_TESTS_GPU_PROBE_H
 #define ES_TESTS_GPU_PROBE_H

@@ -13,10 +13,9 @@
 #   SIZES     sizes of training steps, as T x batch (1024x32 128x64)
 #   PAIRS     number of pairs of training steps (20)
 #   MODEL     options of the model (GPT-2 small)
-#   LAUNCHES  number of kernel launches that ncu measures (1000, which is more
-#             than two steps)
-#   TRAINING  maximum duration of the training run in seconds (60)
-#   STEPS     maximum number of steps of the training run (1000000)
+#   LAUNCHES  number of kernel launches that ncu measures (1000, which is more than two
+#   steps need) TRAINING  maximum duration of the training run in seconds (60) STEPS
+#   maximum number of steps of the training run (1000000)
 train=$BUILD/entropy-train
 bench=$BUILD/gpu-bench-attention
 n_tokens=${ENTROPY_BENCH_TOKENS:-16384} # tokens B T of a measurement of attention
@@ -100,7 +99,7 @@ verify_in() { # PRECISION: each precision has its own tolerance
 }
 
 # Reads lines "ARRAY ERROR TOLERANCE" that a test has written. Prints for each
-# array the line with the largest ratio of error and tolerance.
+# array the line with the largest ratio of error to tolerance.
 array_table() {
     awk '
         {

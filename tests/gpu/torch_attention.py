@@ -127,8 +127,8 @@ def attention_row(program, width, n_ctx):
 
 
 def worst_of(rows, i, back_end):
-    """Returns the smallest ratio of all rows, and a text that names its sizes. NaN counts as
-    smaller than any number."""
+    """Returns the smallest ratio among the rows, and a text that names the sizes of its
+    row. NaN counts as smaller than any number."""
     row = min(rows, key=lambda row: (not math.isnan(row[0][i][back_end]), row[0][i][back_end]))
     where = f"worst of {len(rows)}: d_k {row[2][0]}, T {row[2][1]}"
     return row[0][i][back_end], where

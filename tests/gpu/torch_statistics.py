@@ -2,10 +2,10 @@
 
 Compares the entropies that the Python package's Triton kernels compute on a device with the
 formula in double, for every row and head, each number type, each kind of attention, and several
-kinds of queries and keys. A column of the table contains the largest error in nats, and the share
-of rows that the kernels computed again exactly. Then compares the time of the kernels with the
-forward pass of scaled_dot_product_attention. Exit code 1 if the error of an entropy exceeds
-LIMITS.
+kinds of queries and keys. A column of the table contains the largest error in nats, and
+the share of rows that the kernels recomputed exactly. Then compares the time of the
+kernels with the forward pass of scaled_dot_product_attention. Exit code 1 if the error
+of an entropy exceeds LIMITS.
 
 The kernels of each number type and kind of attention are compiled in a separate process. There
 are as many processes at a time as processors.
@@ -115,8 +115,8 @@ def entropies(query, key, call, seen):
 
 
 def error_of(number, kind, data):
-    """Returns the largest error of any row's or head's entropy in nats, and the share of rows that
-    the kernels computed again exactly."""
+    """Returns the largest error of any row's or head's entropy in nats, and the share
+    of rows that the kernels recomputed exactly."""
     torch.manual_seed(1)
     h, kv, d, _ = KINDS[kind]
     what, seen, rows = attention_of(kind)

@@ -63,8 +63,9 @@ from torch_common import (
 )
 
 MODES = ("reduce-overhead", "compile", "eager")
-# Eager mode comes last, because CUDA graphs of other jobs keep their memory, and
-# eager GPT-2 needs more than half of the device's memory.
+# Eager mode comes last: eager GPT-2 needs more than half of the device's memory, which
+# is free only after the other jobs have ended, since their CUDA graphs keep their
+# memory.
 JOBS = setting(
     "WATCH", " ".join(f"{model}:{mode}" for mode in MODES for model in ("gpt2", "llama"))
 ).split()
@@ -381,8 +382,8 @@ class Jobs:
                 del self.processes[name]
 
     def await_any(self, name, *kinds):
-        """Waits until one of the job's files of these kinds exists. Returns False if the time is
-        over first."""
+        """Waits until one of the job's files of these kinds exists. Returns False if
+        the time limit is reached first."""
         while not any(self.file(name, kind).exists() for kind in kinds):
             if seconds_left() <= 0:
                 return False

@@ -10,7 +10,7 @@ calls = []  # for each call a list of the weights (H,T,S), double, of its sequen
 
 
 def _attend(q, k, v, scale, causal, window, softcap, slopes):
-    """Computes one sequence: q (T,H,D), k and v (S,KV,D)."""
+    """Computes the attention of one sequence with q (T,H,D), k and v (S,KV,D)."""
     n_groups = q.shape[1] // k.shape[1]
     q, k, v = (x.transpose(0, 1) for x in (q, k, v))
     k, v = (x.repeat_interleave(n_groups, 0) for x in (k, v))

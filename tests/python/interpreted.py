@@ -1,8 +1,9 @@
 """Speeds up Triton's interpreter. At each call of a function in a kernel, even of
-tl.sum, the interpreter patches all of triton.language, which takes 10 ms; this module
-patches it only once for each module. The interpreter also rebuilds a table at each
-look-up of a type, which is avoided here. It repeats integer additions to detect
-overflows; these repetitions are removed, because overflows cannot occur with the sizes
+tl.sum, the interpreter patches all of triton.language, which takes 10 ms; this file
+makes it patch triton.language only once for each module that contains kernels. The
+interpreter also rebuilds a table at each look-up of a type, which is avoided here. It
+repeats integer additions to detect overflows; these repetitions are removed, because
+overflows cannot occur with the sizes
 in our tests."""
 
 import dataclasses

@@ -424,8 +424,8 @@ def first_rank_does_not_watch(rank, folder):
 
 
 def stop_is_requested(rank, folder, every):
-    """Rank 0's file requests a stop after four steps. Returns the number of steps
-    that each rank has done."""
+    """The run file of rank 0 requests a stop after four steps. Returns the number of
+    steps that each rank has made."""
     model = nn.parallel.DistributedDataParallel(nn.Sequential(*layers()[:2]))
     path, done = f"{folder}/run.db", 0
     with es.watch(model, path, every=every) as rec:

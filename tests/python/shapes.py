@@ -141,7 +141,8 @@ def _sequences(query, key, call):
 
 
 def _of_sequence(query, key, call, n, b, rows, columns, offset):
-    """Returns, by name, the values (H,rows) of the rows of a sequence that count."""
+    """Returns, by the name of the statistic, the values (H,rows) of one sequence,
+    without rows that are not counted."""
     q, k = query[b, :, rows].double(), key[b, :, columns].double()
     k = k.repeat_interleave(q.shape[0] // k.shape[0], 0)
     scores = q @ k.transpose(1, 2) * call.scale

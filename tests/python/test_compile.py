@@ -269,7 +269,8 @@ def test_evaluations_are_recorded_as_a_separate_phase(run_file):
             rec.step(loss=float(step))
             if step == 2:
                 break
-        # Evaluations are recorded even at steps such as 3, which are not recorded.
+        # Evaluations are also recorded after steps whose training is not recorded, such
+        # as step 3.
         model.eval()
         with torch.no_grad():
             out = model(**models.inputs("gpt2", batch=1))

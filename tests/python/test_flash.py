@@ -24,8 +24,8 @@ def package(monkeypatch):
 
 
 def model_file(monkeypatch, source):
-    """Makes a module, like one of a user, that has imported flash-attn's functions by
-    name."""
+    """Makes a Python module that imports flash-attn's functions by name, as a user's
+    model does."""
     module = types.ModuleType("somebodys_model")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(source, module.__dict__)

@@ -174,7 +174,8 @@ def test_heads_that_cannot_be_identified_are_one_warning_and_counted(
     shape, heads = UNKNOWN[name]
 
     class Both(torch.nn.Module):
-        """A model that also has a layer with four dimensions, which is measured."""
+        """A model with two layers: the queries of `known` have four dimensions and are
+        measured."""
 
         def __init__(self):
             super().__init__()

@@ -40,7 +40,7 @@ def runs(path):
 
 def continued(path, first, second, **options):
     """Records the steps `first` and then, with a second watch, the steps `second`.
-    Returns the runs in the file and the trouble of the second watch."""
+    Returns the runs in the file and the second watch's rec.trouble."""
     torch.manual_seed(1)
     model = models.gpt2()
     every = options.get("every", 1)

@@ -59,8 +59,9 @@ def run(program, *arguments):
 
 
 def make_tokens(path, config, n=SEQUENCES):
-    """Writes n sequences for training and n held-out ones. Tokens follow each other,
-    and every other sequence ends with padding. Returns the held-out ones, (n,T)."""
+    """Writes a token file with n sequences for training and n held-out ones. Each token
+    is its predecessor plus 1, and every other sequence ends with padding. Returns the
+    held-out sequences, (n,T)."""
     length = config.max_position_embeddings - config.pad_token_id - 1
     first = torch.randint(4, MASK, (2 * n, 1))
     tokens = 4 + (first + torch.arange(length + 1)) % (MASK - 4)
@@ -122,7 +123,8 @@ def same(seen, wanted):
     assert seen.info["family"] == "roberta" and seen.config["mask_token"] == MASK
 
 
-# Each form changes the tensors of a saved model as files of some origin have them.
+# Each of the following functions converts the tensors of a saved model to another form
+# in which files with RoBERTa weights occur.
 def without_prefix(tensors):
     return {name.removeprefix("roberta."): x for name, x in tensors.items()}
 

@@ -1,4 +1,4 @@
-"""Tests es.serve and es.show: the page of runs, and its end."""
+"""Tests es.serve and es.show, which serve a page with runs until it is closed."""
 
 import html
 import os

@@ -16,8 +16,8 @@ H, KV, T, D = 2, 1, 12, 8
 
 
 class Attention(torch.nn.Module):
-    """A module that calls a wrapped attention function of transformers, which computes
-    nothing."""
+    """A module that calls an attention function as transformers does. The function is
+    wrapped by the watch and computes nothing."""
 
     is_causal = True
 

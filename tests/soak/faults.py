@@ -4,8 +4,8 @@ judges the result. Prints TAP, one line per command.
 usage: tests/soak/faults.py BIN [--kind KIND,...] [--points N] [--seed S]
                             [--only COMMAND]
 
-KIND is calls, allocations, a limited resource (descriptors, sizes of files,
-disks with few free KiB), or clocks, which jump.
+KIND is calls, allocations, descriptors or sizes (limits on open files and on the size
+of a file), disks (with few free KiB), or clocks (the time of day jumps).
 
 A command that exits with 0 must have printed and written the same output as
 without a fault. A command that failed must print a one-line message, exit with

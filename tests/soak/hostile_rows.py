@@ -1,4 +1,5 @@
-"""Draws and writes hostile rows for hostile_rows.sh, and judges the results.
+"""Writes random invalid values into the rows of a database, for hostile_rows.sh, and
+judges how entropy-scan handles them.
 
 usage: hostile_rows.py SCAN URL COUNT SEED FOLDER
 """

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Reads hostile rows from PostgreSQL. SOAK_COUNT times, some fields of a good
-# database get invalid values, drawn at random from SOAK_SEED. entropy-scan then
-# reads the database: it must exit in time with 0, 3 or 4 and print one-line
-# messages.
+# Tests how entropy-scan reads damaged rows of a PostgreSQL database. SOAK_COUNT times,
+# this script replaces some fields of a valid database by random invalid values; SOAK_SEED
+# is the seed. Each time, entropy-scan must end in time, exit with 0, 3 or 4, and print
+# one-line messages.
 . tests/support/tap.sh
 . tests/support/postgres.sh
 dir=${SOAK_FOLDER:-$(mktemp -d)}

@@ -1,14 +1,15 @@
 """Kills entropy-train, its recorder or both at random moments, and resumes the
 training run.
 
-usage: kills.py BIN     SOAK_COUNT kills, drawn from SOAK_SEED, in SOAK_FOLDER
+usage: kills.py BIN
 
-After each kill, the export of entropy-scan is compared with an undisturbed
-run: every value is the same, no step before the last one is missing, and
-everything that a reader saw before the kill is still there. A killed trainer
-loses nothing that it recorded before its last checkpoint. A killed recorder
-changes no bit of the last checkpoint. If a training run reaches its end, the
-whole export is the same, or reports that something was lost.
+Makes SOAK_COUNT kills in the folder SOAK_FOLDER; SOAK_SEED is the seed of the random
+moments. After each kill, the export of entropy-scan is compared with that of an
+undisturbed run: every value is the same, no step before the last one is missing, and
+everything that a reader saw before the kill is still there. A killed trainer loses
+nothing that it recorded before its last checkpoint. A killed recorder changes no bit of
+the last checkpoint. If a training run reaches its end, the whole export is the same, or
+reports that something was lost.
 """
 import os
 import random

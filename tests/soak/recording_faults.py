@@ -170,17 +170,15 @@ class Training(Scenario):
         return judge_recorded(self.samples, got, why, result.code)
 
     def is_near(self, result):
-        """Compares results that may differ in the last digits: without memory
-        to check its fast kernels, the trainer uses the plain kernels.
-        """
+        """Compares the results without their last digits, which may differ: if the
+        trainer has no memory to check its fast kernels, it uses the plain kernels."""
         return [word[:6] for word in result_of(result).split()] == [
             word[:6] for word in result_of(self.whole).split()]
 
     def must_go_on(self, point):
-        """Returns true if a fault must not end training: after the first step,
-        all faults except those in standard output, in the data, and in memory
-        for the next step.
-        """
+        """Returns true if training must continue despite the fault. After the first
+        step, this is required for all faults except those in writing to standard
+        output, in reading the data, and in allocating memory for the next step."""
         return point[0] not in ("write", "pread64", fault_points.ALLOCATION)
 
 

@@ -1,27 +1,26 @@
 #!/usr/bin/env python3
-"""Runs the attacks of the table below on the programs.
+"""Runs the attacks in the table ROWS on the programs.
 
 usage: soak.py [--long] [--only WORD]... [--part N] [--seed S] [--jobs N]
        soak.py --long --report tests/RELIABILITY.md
        soak.py [--long] --list
 
-Prints TAP. The line of each row of the table reports what ran, how often, and
-for how many seconds. The short form takes at most three minutes on two
-processors and uses the build of `make check-tests`; the long form takes about
-two hours and also needs the builds with sanitizers and with libFuzzer, which
-`make soak` makes.
+Prints TAP. The line of each attack reports what ran, how often, and for how many
+seconds. The short form takes at most three minutes on two processors and uses the build
+of `make check-tests`; the long form takes about two hours and also needs the builds
+with sanitizers and with libFuzzer, which `make soak` makes.
 
-  --only   rows whose name contains this word; may be repeated
-  --part   run an Nth of each count: --long --part 20
+  --only   run only attacks whose names contain this word; may be repeated
+  --part   divide the count of each attack by N, as in --long --part 20
   --report write the stored results as Markdown, and run nothing
 
-The last result of each row is stored in BUILD/soak/. Reports are written from
-the stored results, so the long form can be run row by row.
+The last result of each attack is stored in BUILD/soak/. Reports are written from the
+stored results, so the attacks of the long form can be run one at a time.
 
-To add a row, write a program that attacks SOAK_COUNT times in the empty folder
-SOAK_FOLDER and draws its random numbers from SOAK_SEED. It exits with 0 if it
-found no defect, and then may print `soak: WHAT RAN` or, as its last line,
-`soak: skipped: WHY`. Other output is printed if the row fails.
+To add an attack, add a Row with a command that attacks SOAK_COUNT times in the empty
+folder SOAK_FOLDER and whose random numbers depend on the seed SOAK_SEED. The
+command exits with 0 if it found no defect, and then may print `soak: WHAT RAN` or, as
+its last line, `soak: skipped: WHY`. Other output is printed if the attack fails.
 """
 import argparse
 import concurrent.futures
@@ -46,15 +45,15 @@ LINES_MOST = 40  # printed lines of a failed row's output
 
 
 class Row:
-    """One attack. The two counts are those of the short and the long form;
-    with 0 the form does not run the attack.
+    """One attack. `short` and `long` are its counts in the short and the long form; 0
+    if the form does not include the attack.
 
       command  may contain {bin}, {count}, {seed}, and {kept}, a folder whose
                contents persist
       build    build used by the long form: "plain", "sanitized" or "fuzz"; the
                short form uses the build that BUILD names
       ran      regular expression that finds the count in the output
-      alone    no other row runs at the same time
+      alone    no other attack runs at the same time
       memory   its folder may be on a file system in memory
       found    defects found so far, and where they were corrected
     """
@@ -78,8 +77,8 @@ TARGETS = ["reader", "scan", "fragment", "checkpoint", *PARSERS.split()]
 
 
 def fuzzed(target):
-    """Returns a row that runs libFuzzer for {count} seconds and keeps the
-    corpus and failing inputs.
+    """Returns an attack that runs libFuzzer for {count} seconds and keeps the corpus
+    and failing inputs.
     """
     words = os.path.join("tests/fuzz", target + ".dict")
     seeds = os.path.join("tests/fuzz/seeds", target)
@@ -197,8 +196,8 @@ def filled(text, row, given):
 
 
 def run_row(row, given):
-    """Runs a row. Returns what it did, and the end of its output if it
-    failed."""
+    """Runs an attack. Returns its result, and its output, the end of which is printed
+    if the attack failed."""
     folder = tempfile.mkdtemp(prefix="soak-", dir="/dev/shm" if row.memory and
                               os.access("/dev/shm", os.W_OK) else None)
     os.chmod(folder, 0o755)  # some tests read as another user
@@ -266,8 +265,8 @@ def tap(number, result, output):
 # --- running all rows ---------------------------------------------------------
 
 def keep(given, results):
-    """Stores the results by row name, together with the existing results of
-    other rows."""
+    """Stores the results by the names of attacks, together with the existing results of
+    other attacks."""
     path = kept_path(given)
     write_json(path, {**read_json(path), **{r["name"]: r for r in results}})
 
@@ -292,7 +291,7 @@ def read_json(path):
 
 
 def run_rows(rows, given):
-    """Runs rows in parallel where possible; rows that must run alone come
+    """Runs attacks in parallel where possible; attacks that must run alone come
     last."""
     number, results = 0, []
 
@@ -347,8 +346,8 @@ def commit():
 
 
 def report(given):
-    """Writes the latest result of each row, from BUILD/soak or from an earlier
-    report, as Markdown, and keeps all of them in RESULTS."""
+    """Writes the latest result of each attack, from BUILD/soak or from an earlier
+    report, as Markdown. Also stores these results in RESULTS."""
     kept = {**read_json(RESULTS), **read_json(kept_path(given))}
     write_json(RESULTS, {row.name: kept[row.name] for row in ROWS
                          if row.name in kept})
@@ -359,7 +358,7 @@ def report(given):
                if not failed else "Broken: " + "; ".join(failed) + ".")
     lines = ["# Reliability", "",
              "The attacks of `make soak`, their numbers, and their results. %s" % verdict,
-             "", "Commit %s; %s; %.1f hours of rows." % (
+             "", "Commit %s; %s; the attacks took %.1f hours in total." % (
                  ", ".join(sorted({r["commit"] for _, r in rows})),
                  " and ".join(sorted({r["machine"] for _, r in rows})),
                  hours), "",
@@ -424,7 +423,7 @@ def main():
             print("%9d  %s" % (row.count(given), row.name))
         return 0
     if not rows:
-        sys.exit("soak: no row contains one of these words: see --list")
+        sys.exit("soak: no name of an attack contains one of these words; see --list")
     for target in TARGETS if given.long else []:
         corpora.unpack(target, os.path.join(given.kept, "corpus", target))
     try:

@@ -13,11 +13,12 @@ typedef struct cuda_place {
     const es_ops *(*ops)(es_precision precision);
 } cuda_place;
 
-/** Returns the available places; the last entry has a NULL file. Places are
- *  opened at the first call; on the host, the library that ENTROPY_TRAIN_CUDA
- *  names is used if the variable is set. A place that was not built or has no
- *  device is omitted, which is printed once. Skips the test if no place is
- *  available. */
+/**
+ * Returns the available places; the last entry has a NULL file. Places are
+ * opened at the first call; on the host, the library that ENTROPY_TRAIN_CUDA
+ * names is used if the variable is set. Omits a place that was not built or has
+ * no device, and prints this once. Skips the test if no place is available.
+ */
 const cuda_place *cuda_places(void);
 #define EACH_PLACE(place)                                                      \
     for (const cuda_place *place = cuda_places(); place->file; place++)

@@ -21,7 +21,7 @@ enum {
 int random_int(uint64_t *seed, int low, int high);
 bool random_chance(uint64_t *seed, double p);
 
-/** An input array of a call, with the same values as float32. */
+/** An input array of a call, and its values converted to float32. */
 typedef struct case_numbers {
     float *values;
     uint16_t *halves; /* the values as float16 or bfloat16; NULL for float32 */
