@@ -3,9 +3,9 @@
        fragment_bytes.py spoil FILE ATTEMPT
 
 Changes the bytes of a fragment (store/esf.h), for tests. `age` makes its frames
-SECONDS older, with correct checksums, so that readers do not take the fragment for
-one that another host is still writing. `spoil` sets 4 bytes of the payload to 0xff in every
-frame that belongs to the attempt and begins with a sample or an event.
+SECONDS older, with correct checksums, so that readers do not assume that another host
+is still writing the fragment. `spoil` sets 4 bytes of the payload to 0xff in every
+frame that belongs to attempt number ATTEMPT and begins with a sample or an event.
 """
 
 import struct

@@ -25,8 +25,10 @@ int64_t es_rank_open(es_writer **writer, void **state,
                      const es_rank_file *file);
 void es_rank_close(es_writer *writer, int64_t run);
 
-/** Writes one sample of n values; n determines whether the series has run,
- *  layer or head shape. */
+/**
+ * Writes one sample of n values. n determines the kind of the series: values of
+ * the run, of layers or of heads.
+ */
 void es_rank_put(es_writer *writer, int64_t run, const char *name,
                  es_phase phase, int64_t step, const float *values, size_t n);
 

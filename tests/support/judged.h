@@ -69,7 +69,7 @@ typedef struct es_ruled {
     es_rules *rules;
     es_judged_episode episodes[ES_JUDGED_EPISODES]; /* (n) oldest first */
     size_t n;
-    /* (n_opened) at their onset */
+    /* (n_opened) episodes as they were reported at their onset */
     es_judged_episode opened[ES_JUDGED_EPISODES];
     size_t n_opened;
 } es_ruled;

@@ -332,9 +332,9 @@ static disk_file copy_of(const disk_file *file)
 
 /**
  * Builds the contents of a file after a power loss that follows n steps, of
- * which the first `safe` steps have been synced. Of the later truncations and
- * removals, a random number of the first ones have taken effect, independent of
- * the written bytes.
+ * which the first `safe` steps have been synced. The truncations and removals
+ * after these steps have taken effect up to a random one, whichever of the
+ * written bytes are lost.
  */
 static disk_file lose(int which, size_t safe, size_t n)
 {

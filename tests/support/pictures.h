@@ -53,7 +53,7 @@ double image_difference(const es_image *a, const es_image *b, int *x, int *y);
 /**
  * Compares the picture, drawn at one pixel per point, with
  * tests/golden/NAME.png. The mean colour of every block of 8 x 8 pixels may
- * differ by 16 of 255, because another rasteriser of letters causes smaller
+ * differ by 16 of 255, because a different font rasteriser causes smaller
  * differences, whereas a wrong cell colour or a missing line causes larger
  * ones.
  *
@@ -75,8 +75,9 @@ bool picture_says(const es_picture *picture, const char *text);
 
 /**
  * Returns true if every text is completely on the page and no two texts
- * overlap, by their widths and the height of capitals. Otherwise prints the
- * texts concerned on stderr and returns false.
+ * overlap. A text occupies a rectangle as wide as the text and as high as a
+ * capital letter. Otherwise prints the texts concerned on stderr and returns
+ * false.
  */
 bool picture_texts_are_apart(const es_picture *picture);
 

@@ -92,8 +92,7 @@ static void draw_ffn(parts *to, int n_layer, uint64_t *state)
     }
 }
 
-/* Adds weight or spectral normalisation, both or neither. If both, they apply
- * to different matrices. */
+/* Adds WNorm, SNorm, both or neither. Both never apply to the same matrix. */
 static void draw_norms(parts *to, uint64_t *state)
 {
     static const char *const sets[] = {"FFN",    "QK",      "QKV",     "QKVO",

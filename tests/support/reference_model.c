@@ -136,8 +136,8 @@ void es_ref_apply(double *y, const double *x, const es_ref_model *ref,
     free(w);
 }
 
-/* Computes y (N,d), the attention of the normalised input N1(x) times the
- * output matrix. */
+/* Computes y (N,d): the heads' outputs of attention on the normalised input
+ * N1(x), multiplied by the output matrix. */
 static void attention(double *y, const double *x, const es_ref_model *ref,
                       es_ref_result *result, int layer)
 {

@@ -27,7 +27,8 @@ typedef struct es_ref_model {
 es_ref_model *es_ref_model_new(const es_model_config *config);
 /**
  * Returns a copy of a model's parameters in double, with the same array
- * indices. Fails the test if the model's names or sizes differ from section 7.
+ * indices. Fails the test if the model's names or sizes differ from section 7
+ * of analyzer/README.md.
  */
 es_ref_model *es_ref_model_copy(es_model *model);
 void es_ref_model_free(es_ref_model *ref);

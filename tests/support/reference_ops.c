@@ -38,8 +38,9 @@ void es_test_expect_within(const char *what, const float *got,
     double limit = relative * sqrt(norm) + absolute * sqrt((double)n);
     es_test_report_error(what, sqrt(distance), limit);
     if (!(sqrt(distance) <= limit))
-        fail_msg("%s: off by %g of %g, %zu entries", what, sqrt(distance),
-                 sqrt(norm), n);
+        fail_msg("%s: the error has the norm %g, the finite values have the "
+                 "norm %g, %zu entries",
+                 what, sqrt(distance), sqrt(norm), n);
 }
 
 void es_test_report_error(const char *what, double error, double tolerance)
@@ -261,7 +262,7 @@ static void power_softmax(ref_row *row, const es_ref_head *head, int i)
 }
 
 /* Returns a row with memory for the head's scores, weights and slopes. The
- * caller frees its z. */
+ * caller frees the member z, which is the address of all this memory. */
 static ref_row open_row(const es_ref_head *head)
 {
     const size_t n = (size_t)head->n_ctx;
@@ -295,7 +296,8 @@ static void weigh(ref_row *row, const es_ref_head *head, int i)
 }
 
 /* Returns the number by which the weights are divided before the entropy is
- * computed. With a power it is the sum of the weights, which is not 1. */
+ * computed. For softmax it is 1; otherwise it is the sum of the weights, which
+ * may differ from 1. */
 static double mass(const es_ref_head *head, const ref_row *row, int i)
 {
     double sum = head->power ? 0 : 1;

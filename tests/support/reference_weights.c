@@ -16,7 +16,8 @@ typedef struct block {
      * whole matrix */
     int n_in, n_out, stride;
     double *g, *u, *v; /* gain (out), u (out), v (in); NULL if not used */
-    /* weight normalisation applies; spectral normalisation applies */
+    /* true if weight normalisation applies; true if spectral normalisation
+     * applies */
     bool is_weight, is_power;
 } block;
 

@@ -14,13 +14,17 @@ typedef struct es_shown {
     double observed;
 } es_shown;
 
-/** Records the five published models with T = 128 in the folder *state, and
- *  loads them with the policy `max`. */
+/**
+ * Records the five published models with T = 128 in the folder *state, and
+ * loads them. `max` is the maximum entropy from which bands are computed.
+ */
 void es_shown_published(es_shown *out, void **state, es_max max);
 
-/** Records runs with unusual properties, and loads them with the policy `max`:
- *  unusual names, NaN, infinity, missing values, no ctx, no arch, only eval,
- *  every status, two runs in one file. */
+/**
+ * Records runs with unusual properties, and loads them like es_shown_published.
+ * The runs have unusual names, NaN, infinity, missing values, no ctx, no arch,
+ * only eval, or every status, and two of them are in one file.
+ */
 void es_shown_troubled(es_shown *out, void **state, es_max max);
 
 void es_shown_free(es_shown *shown);

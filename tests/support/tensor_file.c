@@ -132,8 +132,10 @@ typedef struct writing {
     const char *prefix;
 } writing;
 
-/** Adds a parameter, unchanged or as the transposed matrix, under the name that
- *  the other library uses. */
+/**
+ * Adds a parameter, unchanged or as the transposed matrix, under the name that
+ * Hugging Face's library uses.
+ */
 static void add(const writing *w, const char *ours, const char *theirs,
                 bool turned)
 {

@@ -44,8 +44,10 @@ typedef struct training_seen {
     int n_warnings;
 } training_seen;
 
-/** Run a training run: training_record records into a new run file,
- *  training_run records as the settings specify. */
+/**
+ * Train a small model. training_record records into a new run file,
+ * training_run as the settings specify.
+ */
 es_train_result training_run(training_seen *out, const es_settings *settings);
 es_train_result training_record(training_seen *out, es_settings settings);
 

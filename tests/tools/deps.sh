@@ -19,8 +19,8 @@ packages=(
     bindfs slurm-wlm munge openmpi-bin iproute2 postgresql libpq-dev openssl zsh fish debhelper lintian python3-yaml
 )
 
-# Print the build dependencies of this project's Debian packages, without those
-# packages that every machine has on which packages are built.
+# Print the build dependencies of this project's Debian packages, except those that are
+# installed on every machine that builds Debian packages.
 if [ "${1:-}" = list ]; then
     printf '%s\n' "${packages[@]}" | grep -vxE 'gcc|make|libpython3-stdlib' | sort
     exit

@@ -39,7 +39,8 @@ help_page() { # PROGRAM SUMMARY: a manual page from the output of --help
     echo .fi
 }
 
-# Writes every manual page into MAN, but the page of the run file into section 5.
+# Writes all manual pages into MAN (section 1), except the page about run files, which
+# belongs in section 5.
 pages_all() {
     install -d "$MAN" "$SHARE/man/man5"
     "$BUILD/entropy-scan" help run-file --man >"$SHARE/man/man5/entropy-scan-run.5"

@@ -70,14 +70,14 @@ third_party 'cmocka.h' 'tests/support/cmocka_all.h'
 third_party 'cuda|vector_' 'hooks/trainer/cuda/|tests/gpu/|tests/emulation/'
 third_party 'cublas' 'hooks/trainer/cuda/gemm.cu'
 
-# Sources that a page names exist.
+# Checks that the sources named in documents exist.
 while IFS=: read -r page line name; do
     name=${name//\`/}
     [[ $name == _*.c ]] && continue # the ending of several names
     sources "*/${name##*/}" "${name##*/}" | grep -q . || breach "$page:$line: no such source: $name"
 done < <(git ls-files '*.md' ':!CHANGELOG.md' ':!samples/results/*' | xargs grep -noE '`[a-z0-9_/]+\.(c|h|cu|cuh|cc|py|sh)`' /dev/null)
 
-# The functions of the walks in CONTRIBUTING.md exist.
+# Checks that the functions named in the section "Three walks" of CONTRIBUTING.md exist.
 for name in $(sed -n '/^## Three walks/,/^## Words/p' CONTRIBUTING.md | grep -oE '`es_[a-z_]+`' | tr -d '`'); do
     sources '*.c' | xargs grep -qE "^[a-z_].*\b$name\(" || breach "CONTRIBUTING.md: no such function: $name"
 done
@@ -144,7 +144,7 @@ while read -r breach; do
 done < <(sources '*.cu' '*.cuh' '*.cc' 'hooks/trainer/cuda/*.h' |
     xargs -r tests/gpu/launches.sh)
 
-# Test data are in the repository; no file may refer to a folder outside of it.
+# Checks that no file refers to test data outside of the repository.
 while IFS=: read -r file line text; do
     breach "$file:$line: data outside of the repository:$text"
 done < <(sources '*' | xargs -r grep -nIE '\bES_[S]HARED\b|\.\./[s]hared\b' /dev/null)
@@ -228,7 +228,7 @@ done
 ratchet phrases < <(sources ':(glob)*.md' Makefile .ci/run | grep -v CONTRIBUTING.md |
     xargs -r grep -nP "$phrases" /dev/null)
 
-# Subjects of commits after $since have at most 72 characters.
+# Checks that the subjects of commits after $since have at most 72 characters.
 since=b5803a2
 if git cat-file -e "$since^{commit}" 2>/dev/null; then
     ratchet commit-subject < <(git log --no-merges --format='%h %s' "$since..HEAD" |

@@ -45,11 +45,11 @@ CASES = {
                      "range_act": 0.05, "range_norm": 0.01},
     "q03_range_length": {"arch": "PSM(6,0.1,length)+LN+G[1]", "n_layer": 3,
                          "range_act": 0.1, "range_norm": 0.02},
-    # temperatures that are learnt directly; the smallest are below the minimum
+    # temperatures that are learnt directly; the smallest are below the allowed minimum
     "t05_sm_t_direct": {"arch": "SM(t,direct)+LN+G", "t": (4e-5, 4e-2),
                         "small_qk": 0.03, "n_layer": 3, "ctx": 7, "n_head": 2},
-    # every other part differs between layers too; in the first case all kinds of FFNs
-    # are normalised by WNorm and by SNorm or not at all
+    # all other parts differ between layers, too; n03 combines several kinds of FFNs
+    # with WNorm and with SNorm
     "n03_ereg_parts": {"arch": "EReg(SM(t)+LN[0-2]+LN[5]+G+ScFFN[2-3]+ScFuFFN[4-5]+"
                                "WNorm(QKV,FFN)[1-2]+WNorm(QKVO)[4]+SNorm(FFN)[0]+"
                                "SNorm(QK,FFN)[3]+SNorm(FFN)[4-5])",
@@ -204,7 +204,8 @@ class Model:
     # --- forward
 
     def weight(self, l, module):
-        """Returns the matrix that products use. SNorm's vectors take one step."""
+        """Returns the matrix that products use. SNorm's vectors u and v advance by one
+        power iteration."""
         at = f"h.{l}.{module}."
         n = 3 if module == "attn.c_attn" else 1
         blocks = list(self.values[at + "weight"].chunk(n, 1))
@@ -340,9 +341,8 @@ RANGES = ("range_attn", "range_act", "range_norm")
 
 
 def add_ranges(to, model):
-    """Adds the range of each layer to the case. If a layer has two norms, the
-    larger range is used; NaN if the layer has no such input.
-    """
+    """Adds the range of each layer to the case: the largest |input| of its norms, of
+    its activation or of PowerSoftmax; NaN if the layer has no such input."""
     for name in RANGES:
         values = torch.full((model.case["n_layer"],), math.nan)
         for kind, l, largest in model.ranges:

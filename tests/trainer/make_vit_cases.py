@@ -15,8 +15,8 @@ from make_roberta_cases import ACTIVATIONS, NO_TARGET, Attention, draw, keep
 
 CASES = {
     "v01_vit": {},
-    # several channels, patches of one pixel, and images with more or fewer pixels
-    # than rows
+    # several channels, patches of one pixel, and micro-batches whose images have more
+    # or fewer pixels than the micro-batch has rows (B T)
     "v02_vit_channels": {"channels": 3, "image_size": 4, "patch_size": 2, "n_layer": 1,
                          "batch": 3},
     "v03_vit_psm4": {"arch": "PSM(4,0.1)+LN+G", "image_size": 3, "patch_size": 1,
@@ -28,8 +28,8 @@ DEFAULTS = {"arch": "SM+LN+G", "family": "vit", "n_layer": 2, "n_head": 2,
             "bias": "all", "ln_eps": 1e-12, "final_norm": "auto", "image_size": 6,
             "patch_size": 3, "channels": 1, "classes": 5, "gamma": 0.05, "lambda": 1e-3,
             "ereg_reduce": "token"}
-# parts of names in transformers 5, and the parts that replace them in saved files,
-# whose names are those of google/vit
+# prefixes of parameter names in transformers 5, and the names of google/vit that
+# replace them in saved files
 NAMES = (("vit.layers.", "vit.encoder.layer."), ("attention.o_proj", "attention.output.dense"),
          ("attention.q_proj", "attention.attention.query"),
          ("attention.k_proj", "attention.attention.key"),

@@ -64,7 +64,7 @@ TEST(every_form_matches_plain_loops)
     check_shape(2, 9, 5, 8);
 }
 
-/* The test's back-end lacks the plain forms and scaled ReLU, as the CUDA
+/* The test's back-end lacks plain PowerSoftmax and scaled ReLU, as the CUDA
  * back-end does. */
 TEST(a_back_end_without_plain_scores_refuses_them_by_name)
 {
@@ -143,8 +143,8 @@ TEST(a_plain_power_depends_on_scale_only_through_epsilon)
     }
 }
 
-/* In the units of the stable form, where S is the sum of a row's powers, the
- * weights sum to S / (L eps + S). */
+/* If S is the sum of the powers of a row, each divided by that of the largest
+ * score, the weights sum to S / (L eps + S). */
 TEST(the_missing_mass_is_the_share_of_epsilon)
 {
     const form f = {4, 0.1, false, ES_LENGTH_VISIBLE};

@@ -153,10 +153,10 @@ TEST(the_loss_of_a_large_vocabulary_is_complete)
 /* --- models --------------------------------------------------------------- */
 
 /* Cases whose error in bf16 exceeds the tolerance. The known reasons are that
- * bf16 loses all digits of a high power of scores, of gradients of alpha and
- * beta if a last norm cancels them, and of the gradient of softmax's key
- * biases, which is 0, through three layers. The reason for p04 and t04 is not
- * known. */
+ * bf16 loses all digits of high powers of small scores, of gradients of alpha
+ * and beta that nearly cancel because of the last norm, and, over three layers,
+ * of the gradient of softmax's key biases, which is 0. The reason for p04 and
+ * t04 is not known. */
 static const char *const beyond[] = {"p04_psm2_context",  "r02_roberta_padding",
                                      "r03_roberta_psm6",  "s01_sas_scffn",
                                      "s02_sas_scfuffni1", "t04_ereg_psm2"};
@@ -265,8 +265,9 @@ TEST(training_matches_fp32)
     }
     for (int i = 0; i < N; i++)
         if (!(fabs(got[i] - want[i]) < high - low))
-            fail_msg("seed %d: %g in bf16, %g in fp32, seeds span %g", i,
-                     got[i], want[i], high - low);
+            fail_msg("seed %d: loss %g in bf16, %g in fp32; losses of "
+                     "different seeds differ by up to %g",
+                     i, got[i], want[i], high - low);
 }
 
 TEST(a_run_records_its_precision)

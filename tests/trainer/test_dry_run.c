@@ -31,7 +31,7 @@ static char *const models[][8] = {
      "--classes=10", "--ctx=5"},
 };
 
-/* Values of numeric options for which the checks may differ. */
+/* Options that the program may accept or refuse, depending on the model. */
 static const char *const numbers[] = {
     "--ctx=1",
     "--ctx=500",

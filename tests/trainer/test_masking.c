@@ -27,8 +27,8 @@ static void mask(const es_masking *how)
     es_assert_ok(es_mask_tokens(hidden, targets, N, how));
 }
 
-/* Expects that n of `of` tokens are a fraction within four standard deviations
- * of `share`. */
+/* Expects n of `of` tokens, as a fraction, to be within four standard
+ * deviations of `share`. */
 static void expect_share(int n, int of, double share)
 {
     const double off = fabs(n - of * share);

@@ -257,7 +257,8 @@ NORMED_TEST(a_bad_column_does_not_affect_others)
     for (int i = 0; i < ROWS; i++)
         v[i * WIDE + 4] = 0;
     v[5 * WIDE + 21] = NAN;
-    g[7] = 0; /* this column of zeros is not part of v */
+    /* column 7 of w is 0, but not column 7 of v, so no result is NaN */
+    g[7] = 0;
     ops->weight_norm(cpu, mem(w), mem(v), mem(g), &c);
     ops->weight_norm_backward(cpu, mem(dv), mem(dg), mem(dw), mem(v), mem(g),
                               &c);

@@ -50,7 +50,8 @@ static void check_linear_input(int n, int n_in, int n_out, bool transposed)
     es_test_expect_close("input gradient", dx, want, sx);
     add(want, dx, sx);
     ops->linear_backward_input(the_cpu, mem(dx), mem(dy), &linear, n, true);
-    es_test_expect_close("input gradient, added", dx, want, sx);
+    es_test_expect_close("input gradient added to earlier values", dx, want,
+                         sx);
 }
 
 /* Expects dW[a][b] += sum over i of x[i][a] dy[i][b], or the transposed result;
@@ -84,7 +85,8 @@ static void check_linear_weight(int n, int n_in, int n_out, bool transposed,
     }
     ops->linear_backward_weight(the_cpu, mem(dw), NULL, mem(x), mem(dy),
                                 &linear, n, false);
-    es_test_expect_close("weight gradient, written", dw, want, sw);
+    es_test_expect_close("weight gradient replacing earlier values", dw, want,
+                         sw);
 }
 
 VARIANT_TEST(products_match_plain_loops)

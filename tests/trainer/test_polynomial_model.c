@@ -98,8 +98,8 @@ TEST(observing_changes_no_bit)
     es_small_forward(&s);
     copy_logits(found, &s);
     assert_memory_equal(exact, found, sizeof exact);
-    /* The number of inputs is the number of attention rows, of inner values of
-     * the FFN, or of rows of a norm. */
+    /* Each site has counted the inputs of its polynomial: one per row of
+     * attention, per inner value of the FFN, or per row of a norm. */
     const es_findings *all = es_model_findings(s.model);
     assert_int_equal(all[es_site_number(1, ES_SITE_ATTN)].n, B * H * T);
     assert_int_equal(all[es_site_number(1, ES_SITE_ACT)].n, N * 2 * D);
@@ -323,9 +323,9 @@ static void expect_levels(const char *arch, es_family family, int first,
 {
     es_model_config config = polynomial(arch);
     config.family = family;
-    config.polynomial.factors = 12; /* attention has a depth of 4 + 2 + 12 */
-    config.polynomial.steps = 7;    /* a norm has a depth of 2 * 7 + 3 */
-    config.polynomial.degree = 31;  /* an FFN has a depth of 2 + 6 */
+    config.polynomial.factors = 12; /* attention needs 4 + 2 + 12 levels */
+    config.polynomial.steps = 7;    /* a norm needs 2 * 7 + 3 levels */
+    config.polynomial.degree = 31;  /* an FFN needs 2 + 6 levels */
     AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
     assert_true(choose(&s));
     assert_int_equal(es_model_levels(s.model, 0), first);

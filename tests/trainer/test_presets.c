@@ -72,7 +72,7 @@ TEST(the_model_matches_the_name_of_the_preset)
             3);
         assert_string_equal(es_family_names[s.model.family], family);
         assert_int_equal(s.model.n_layer, n_layer);
-        /* an image has 1 class token beside its patches */
+        /* an image has a class token in addition to its patches */
         const int n_class = strcmp(family, "vit") == 0;
         assert_int_equal(s.model.ctx,
                          preset.is_tiny ? (ctx - n_class) / 4 + n_class : ctx);

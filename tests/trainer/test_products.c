@@ -216,8 +216,8 @@ static float *bits_by(const es_products *products, const problem *x)
     return memcpy(array(n, 0), x->given_c, n * sizeof(float));
 }
 
-/* The sizes m, n, k are chosen so that the two libraries add in different
- * orders, so that the bits show which library was used. */
+/* For these sizes m, n, k the two libraries add in different orders, so the
+ * bits of the result show which library computed it. */
 TEST(float32_products_are_made_by_the_library_of_their_shape)
 {
     static const struct {

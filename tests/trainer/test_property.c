@@ -1,7 +1,9 @@
 /* Compares the trainer with the double-precision reference model for random
  * architectures. Gradients are compared with central differences.
- * ES_PROPERTY_SEED seed of the first draw; later draws use the following
- * numbers (default 1) ES_PROPERTY_COUNT number of draws (default 40) */
+ *
+ *   ES_PROPERTY_SEED   seed of the first draw (default 1); later draws use the
+ *                      following numbers
+ *   ES_PROPERTY_COUNT  number of draws (default 40) */
 #include "tests/support/random_models.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/test.h"

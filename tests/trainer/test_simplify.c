@@ -20,7 +20,8 @@ typedef struct step {
     es_layer_range drop;
 } step;
 
-/* Opens a model with the architecture of the step and n_head heads. */
+/* Opens a model with n_head heads that the simplification step can be applied
+ * to. */
 static es_small_model open_model(const step *of, int n_head)
 {
     es_model_config config = es_small_config(of->arch);
