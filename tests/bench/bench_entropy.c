@@ -6,10 +6,11 @@
  * thread is measured in CPU time, all threads in wall time. The table `lines`
  * contains the targets.
  *
- * B = 8, H = 12, causal; from T = 512 on, one sequence per call, so that calls
- * stay short enough to escape interruptions. Every call from probabilities
- * reads weights that previous calls have evicted from the caches; q and k are
- * in the caches, as after a projection.
+ * The problems are causal and have B = 8 and H = 12. From T = 512 on, each call
+ * processes one sequence, so that calls stay short enough to escape
+ * interruptions. Every call from probabilities reads weights that previous
+ * calls have evicted from the caches; q and k are in the caches, as after a
+ * projection.
  */
 #include "analyzer/entropy/entropy_internal.h"
 
@@ -298,14 +299,14 @@ static void print_report(void)
                threads[way],
                way == ONE ? ": " : "s:", 4e-9 / read_seconds(way, 1), SQUARE,
                2e-9 / product_seconds(way, 1), 1e-9 / exp_seconds(way, 1));
-    printf(
-        "share: speed as a fraction of that of reading the visible weights or, "
-        "from Q and K,\nof that of the matrix product plus the exponentials; "
-        "the target is for %s\n\n%-22s %8s %8s %7s %6s %9s %6s   %s\n",
-        judged == ONE ? "one thread, because the machine is busy"
-                      : "all threads",
-        es_entropy_variant(), "ns/elem.", "plain C", "ratio", "share",
-        "all thr.", "share", "target");
+    printf("share: speed relative to the limit, which is the speed of reading "
+           "the visible\nweights or, from Q and K, of a matrix product plus "
+           "the exponentials;\nthe target applies to %s\n\n%-22s %8s %8s %7s "
+           "%6s %9s %6s   %s\n",
+           judged == ONE ? "one thread, because the machine is busy"
+                         : "all threads",
+           es_entropy_variant(), "ns/elem.", "plain C", "ratio", "share",
+           "all thr.", "share", "target");
     for (int i = 0; i < N_LINES; i++)
         print_line(&lines[i], judged);
     printf("Q,K, T=1024: %.2f MiB of scratch per thread, target < 2: %s\n",

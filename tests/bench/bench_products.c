@@ -1,9 +1,9 @@
-/* Measures the matrix products of a training step of three models with every
- * available library: for each product the forward pass, the gradient of the
- * input and the gradient of the weight. Uses one thread, measures CPU time and
- * alternates the libraries. Reports the fastest round, in 10^9 multiplications
- * and additions per second. `bench_products ROUNDS` sets the number of rounds.
- */
+/* Measures the matrix products in a training step of three models, with every
+ * available library. Measures each product in the forward pass, in the gradient
+ * of the input and in the gradient of the weight. Uses one thread, measures CPU
+ * time and alternates the libraries. Reports the fastest round, in 10^9
+ * multiplications and additions per second. `bench_products ROUNDS` sets the
+ * number of rounds. */
 #include "hooks/trainer/cpu/products.h"
 
 #include <cblas.h>

@@ -3,7 +3,7 @@
 
 Compares the statistics of heads from Q and K (es_qk_statistics) with the
 forward pass of PyTorch's scaled_dot_product_attention on the same Q and K: B=2
-H=12 T=512 d=64, causal, the same number of threads. The two alternate. Prints the
+H=12 T=512 d=64, causal, with the same number of threads. The two alternate. Prints the
 median of the ratios of their times and its 95 % confidence interval. One thread is
 measured in CPU time, which other load does not increase, several threads in wall time.
 With OTHER_LIBRARY, also measures a second version of the library.

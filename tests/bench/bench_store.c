@@ -64,7 +64,7 @@ static void keep_best(result *best, const layout *l, double ingest, double scan)
 
 /**
  * Writes a run file, or a fragment if the file name ends with ".esf". Returns
- * the seconds of writing.
+ * how many seconds writing took.
  */
 static double write_to(const char *path, es_durability durability,
                        const layout *l, const float *values)

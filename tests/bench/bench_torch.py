@@ -4,12 +4,12 @@
 Compares a training step of entropy-train with PyTorch, for the same model, batch,
 optimiser and number of threads. There are several usual ways to write a step in
 PyTorch (forms); two of the bfloat16 forms keep float32 weights (autocast), like
-entropy-train, and one does not. The two programs take alternate steps, several
-in a row if the steps are short; entropy-train's steps run in BENCH_TRAIN --serve.
-Each program is idle while the other works. Prints medians, and the median ratio
-with its 95 % confidence interval. One thread is measured in CPU time, which other
-load does not increase, several threads in wall time. Measures only the problems
-NAME, if any are given.
+entropy-train, and one does not. The two programs alternate after each step or, if steps
+are short, after several steps; entropy-train's steps run in BENCH_TRAIN --serve. Each
+program is idle while the other works. Prints medians, and the median ratio with its 95
+% confidence interval. One thread is measured in CPU time, which other load does not
+increase, several threads in wall time. Measures only the problems NAME, if any are
+given.
 """
 import contextlib
 import dataclasses

@@ -335,8 +335,9 @@ int main(int argc, char **argv)
     if (argc == 7 && strcmp(argv[1], "--serve") == 0)
         return serve(argv + 2);
     const int n = count_processors();
-    printf("a training step; the limit is that of its matrix products and "
-           "AdamW\n");
+    printf(
+        "time of a training step; the limit is the time of its matrix products "
+        "and AdamW\n");
     for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
         if (problems[i].n_rounds == 0)
             continue;

@@ -21,8 +21,8 @@ static int set_up(void **state)
     return training_set_up(state);
 }
 
-/* Returns the table of the CUDA back-end. Skips the test if there is no library
- * or no device. */
+/* Returns the operations of the CUDA back-end. Skips the test if there is no
+ * library or no device. */
 static const es_ops *cuda(es_precision precision)
 {
     const es_ops *ops;
@@ -172,7 +172,8 @@ TEST(steps_with_spectral_norm_are_not_launched_ahead)
 }
 
 /* Evaluations, checkpoints and the end of the training loop must see the model
- * as it is directly after the preceding step. */
+ * as it is directly after the preceding step, although other steps are launched
+ * ahead. */
 TEST(a_training_gives_the_same_numbers)
 {
     static training_seen seen, plain;

@@ -301,8 +301,8 @@ static void test_cuda_attention__peaked(void **state)
     }
 }
 
-/* Tests rows of n equal scores, whose entropy must be ln n up to the last
- * bits. */
+/* Tests rows of n equal scores, whose entropy must be ln n except for errors in
+ * the last bits. */
 static void test_cuda_attention__flat(void **state)
 {
     (void)state;
@@ -424,8 +424,8 @@ static void test_cuda_attention__nan_temperature(void **state)
     }
 }
 
-/* Returns true if the outputs of a row equal those computed in float32, up to
- * one rounding. */
+/* Returns true if the outputs of a row equal those computed in float32, except
+ * for one rounding. */
 static bool is_rounded(const attention_problem *p, const attention_problem *q,
                        int row)
 {
@@ -462,8 +462,8 @@ static void test_cuda_attention__only_flagged_rows_are_recomputed(void **state)
     }
 }
 
-/* Returns true if number i of the gradients equals the gradient computed in
- * float32, up to roundings to 16 bits. */
+/* Returns true if element i of the gradients equals that computed in float32,
+ * except for roundings to 16 bits. */
 static bool is_near(const attention_problem *p, const attention_problem *q,
                     int i, float largest)
 {

@@ -104,8 +104,8 @@ static void test_cuda_backend__view(void **state)
 
 /* --- weights -------------------------------------------------------------- */
 
-/* Returns the product 1 * w of matrices with one element, where w is a weight
- * of which the back-end keeps a copy for products. */
+/* Returns 1 times `weight`, computed by a matrix product, which reads the copy
+ * of the weight that the back-end keeps. */
 static float product_with(es_bench *bench, const es_mem *weight)
 {
     float one = 1, got;
@@ -279,8 +279,8 @@ static void test_cuda_backend__sequences_run_again(void **state)
         const es_ops *ops = bench->ops;
         const float x[2][2] = {{1, 3}, {10, 30}};
         double sum[3] = {0, 0, 7}, want[2] = {0};
-        /* number of the first sequence; it differs between the benches, so that
-         * they use different sequences */
+        /* number of the first sequence; it depends on the alignment of the
+         * arrays, so that each alignment uses different sequences */
         const int first = (int)bench->lie;
         int n_called = 0;
         es_mem *of_x = store_floats(bench, x[0], 2), *of_sum;
@@ -319,7 +319,7 @@ static const es_ops *emulated_ops(void)
     if (access(path, F_OK) != 0)
         es_skip("no nvcc");
     if (given && strcmp(given, path) != 0)
-        es_skip("the emulation is not tested");
+        es_skip("ENTROPY_TRAIN_CUDA does not name the emulation");
     setenv("ENTROPY_TRAIN_CUDA", path, 1);
     assert_int_equal(es_ops_find(&ops, "cuda", ES_FP32), ES_OK);
     return ops;

@@ -14,7 +14,7 @@ cxx=${cxx/%gcc/g++}
 flags=(-std=c++17 -D_GNU_SOURCE -O0 -w -I. -fPIC -fvisibility=hidden
     -isystem "${CUDA_HOME:-/usr/local/cuda}/include")
 
-# Lists the objects of the emulated library except the given one.
+# Lists the object files of the emulated library except the given one.
 others() {
     find "$BUILD/obj/$cuda" "$BUILD/obj/tests/emulation" -name '*.o' ! -name "$1.o" \
         ! -name device.cu.o ! -name gemm.cu.o ! -name ranks.cu.o
@@ -56,9 +56,9 @@ planted() {
 }
 
 none() { skip 'planted faults are found' "$1"; finish; exit; }
-# Links the library in the same way as a library with a planted fault. If this
-# passes, a test with a fault does not fail only because its library cannot be
-# loaded.
+# Links the library in the same way as a library with a planted fault, and expects the
+# test to pass. This shows that a test with a planted fault does not fail merely because
+# its library cannot be loaded.
 passes() {
     $cxx "${flags[@]}" -shared -o "$dir/planted.so" $(others none) &&
         ! fails "$BUILD/tests/test_cuda_stride" &&

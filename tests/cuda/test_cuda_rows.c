@@ -245,8 +245,8 @@ static void test_cuda_rows__layer_norm_backward(void **state)
 {
     (void)state;
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &of_rows)) {
-        /* The widths give 1 to 4 packs per lane, more packs than fit in the
-         * registers, and rows that do not consist of packs. */
+        /* With these widths a lane has 1 to 4 packs, or more packs than fit in
+         * the registers, or the rows do not consist of complete packs. */
         const int sizes[][2] = {{1, 1},    {5, 3},    {7, 33},   {70, 64},
                                 {9, 257},  {11, 264}, {40, 768}, {5, 392},
                                 {3, 1016}, {3, 1288}, {3, 1300}};
@@ -270,8 +270,9 @@ static double log_sum(const float *x, int n)
     return largest + log(sum);
 }
 
-/* Returns a row with one large logit, a row of equal logits, rows in which some
- * or all logits are -inf, and rows with +inf and with NaN. */
+/* Returns rows of logits: a row with one large logit, a row of equal logits,
+ * rows in which some or all logits are -inf, and rows with +inf and with
+ * NaN. */
 static float *odd_logits(int n_rows, int vocab)
 {
     float *x = es_bench_draw((size_t)(n_rows * vocab), 5);

@@ -23,7 +23,7 @@ static const char *emulation(void)
     return path;
 }
 
-/* Returns the table of the CUDA back-end, from the library that
+/* Returns the operations of the CUDA back-end, from the library that
  * ENTROPY_TRAIN_CUDA names, or else from the emulation. Returns NULL if there
  * is no library or no device. */
 static const es_ops *cuda_ops(es_precision precision)
@@ -443,8 +443,8 @@ static void test_cuda_step__is_one_sequence(void **state)
 
 /* With more micro-batches than ES_MAX_UNROLLED, there are separate sequences
  * for the forward and the backward pass of each micro-batch, and for the
- * update. Two launches, which zero the gradients before and after the token
- * matrix, are outside of the sequences. */
+ * update. Two launches, which zero the gradients that are stored before and
+ * after that of the token matrix, are outside of the sequences. */
 static void test_cuda_step__many_batches_take_several_sequences(void **state)
 {
     enum { N = ES_MAX_UNROLLED + 1 };

@@ -201,8 +201,8 @@ typedef struct rotation {
     bool back;
 } rotation;
 
-/* Applies the rotation of analyzer/README.md to q or k of one head at one
- * position. */
+/* Rotates q or k of one head at one position, as specified in
+ * analyzer/README.md, or reverses this rotation if `back` is true. */
 static void turn(double *x, int position, int width, bool back)
 {
     const int quarter = width / 4 / 2 * 2, n = quarter > 2 ? quarter : 2;

@@ -109,7 +109,7 @@ static void test_cuda_tiles__masks(void **state)
 
 /* Checks that each chunk is stored at a separate index. The same chunk of eight
  * rows, and eight chunks of one row (or of two rows), must be in eight
- * different groups of four banks. */
+ * different groups of four banks of shared memory. */
 static void check_chunks(int n_chunks)
 {
     int seen[64 * 16] = {0};

@@ -20,7 +20,8 @@ typedef struct clip_case {
     float skips;
 } clip_case;
 
-/* Checks clip. `skipped` is the value of `skips` before the call. */
+/* Checks the clipping of gradients. `skipped` is the value of `skips` before
+ * the call. */
 static void check_clip_of(es_bench *bench, const clip_case *of, float skipped)
 {
     const es_control before = {.lr = 1e-3f,

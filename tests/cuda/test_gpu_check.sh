@@ -30,7 +30,7 @@ ncu_says() { # NAME UNIT VALUE...: prints ncu's CSV
 # --- a bundle -----------------------------------------------------------------------
 
 # The emulation replaces the device's libraries; all other files of the bundle
-#  are those of a real bundle.
+# are those of a real bundle.
 built=$dir/built
 mkdir -p "$built/tests"
 cp "$BUILD"/entropy-{train,recorder,scan,corpus} "$BUILD/gpu-bench-attention" \

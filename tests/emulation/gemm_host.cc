@@ -65,8 +65,8 @@ static void write(const es_gemm *p, void *to, size_t at, float x)
         ((es_fp16 *)to)[at] = __float2half_rn(x);
 }
 
-/* Returns the tanh form of GELU, and writes its derivative. Powers of x may
- * overflow, as on a device. */
+/* Returns the tanh approximation of GELU, and writes its derivative. Powers of
+ * x may overflow, as on a device. */
 static float gelu(float *derivative, float x)
 {
     const float a = 0.79788456f, b = 0.044715f;

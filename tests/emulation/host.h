@@ -19,7 +19,8 @@ typedef struct es_host_faults {
     long fail;     /* number of the launch that fails; 0 for none */
     long captured; /* number of the captured launch that fails; 0 for none */
     long copy;     /* number of the store or load that fails; 0 for none */
-    long reserve;  /* number of the reservation that is refused; 0 for none */
+    /* number of the memory reservation that is refused; 0 for none */
+    long reserve;
     size_t memory; /* size of the device's memory in bytes */
     bool bare;     /* refuse to fuse biases and epilogues into products */
 } es_host_faults;

@@ -9,10 +9,11 @@
  * copy is not shared memory. Memory is initialised to NaN.
  *
  * By default, the lanes of a warp run in order until the warp waits for the
- * block; then the next warp runs. With ENTROPY_TRAIN_EMULATION=reverse, blocks,
- * warps and lanes run from the last to the first. With random=SEED, a randomly
- * chosen warp runs, with its lanes in random order, until the lanes wait for
- * each other. If a result depends on the order, a barrier is missing.
+ * other warps of the block; then the next warp runs. With
+ * ENTROPY_TRAIN_EMULATION=reverse, blocks, warps and lanes run from the last to
+ * the first. With random=SEED, a randomly chosen warp runs, with its lanes in
+ * random order, until the lanes wait for each other. If a result depends on the
+ * order, a barrier is missing.
  */
 #ifndef ES_CUDA_KERNEL_HOST_H
 #define ES_CUDA_KERNEL_HOST_H
@@ -100,9 +101,9 @@ static inline void es_launch(es_device *device, const char *name,
 {
     static_assert(sizeof...(P) == sizeof...(A),
                   "the launch must have as many arguments as the kernel");
-    static_assert(
-        (... && __is_same(P, A)),
-        "the arguments of the launch must have the types of the kernel's");
+    static_assert((... && __is_same(P, A)),
+                  "the arguments of the launch and of the kernel must have the "
+                  "same types");
     auto call = [=]() { kernel(arguments...); };
     es_host_kernel<decltype(call)> launched = {
         {name, grid, n_threads, shared_bytes, es_host_body<decltype(call)>},

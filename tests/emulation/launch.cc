@@ -203,7 +203,7 @@ static bool release_threads(int n_threads)
     return true;
 }
 
-/* Runs each warp until it waits for the block or ends. */
+/* Runs each warp until it waits for the other warps of the block, or ends. */
 static void run_warps(int n_warps)
 {
     for (int i = 0; i < n_warps; i++) {

@@ -94,7 +94,7 @@ static void print_table(const es_run_summary *summary, int width)
     free(out.text);
 }
 
-/* Converts the summary to the form that processes exchange, and back. */
+/* Converts the summary to the form in which processes exchange it, and back. */
 static void through_finding(es_run_summary **summary)
 {
     char *text = NULL;

@@ -8,13 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Checks that the settings print as valid JSON. JSON does not limit the size of
-   integers, but jansson does. */
+/* Options for parsing JSON without a limit on integers: JSON does not limit
+ * their size, but jansson does. */
 #define READ_JSON (JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL)
 
 #define ARGUMENTS 32
 
-/* The store would refuse a run whose configuration is not JSON. */
+/* Checks that the settings print as valid JSON, because the store refuses a run
+ * whose configuration is not JSON. */
 static void check_json(const es_settings *settings)
 {
     char *text = es_settings_json(settings, 1);

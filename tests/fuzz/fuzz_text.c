@@ -17,8 +17,8 @@ static void check_float(const char *text, size_t n)
     fuzz_require(memcmp(&value, &again, sizeof value) == 0);
 }
 
-/* Numbers with any bit pattern must read back as the same value after printing.
- */
+/* Checks that a number with any bit pattern has the same value after printing
+   and parsing. */
 static void check_bits(const uint8_t *bytes, size_t n)
 {
     float value, again;
@@ -59,7 +59,7 @@ static void check_content(const char *out, es_escape kind)
     fuzz_require(!strpbrk(out, never[kind]));
 }
 
-/* If the buffer truncates the result, it must be the beginning of the complete
+/* If the buffer is too small, it must contain the beginning of the complete
    result. */
 static void check_escape(const char *text, es_escape kind, size_t cut)
 {

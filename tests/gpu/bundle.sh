@@ -4,9 +4,9 @@
 # PyTorch, but not the Debian packages that this project uses. The bundle
 # contains the programs, the tests and the shared libraries that they use, except
 # the libraries of CUDA, and of C and C++ (the machine must have those of Debian
-# 12 or newer). It also contains the reference cases, a token file, the first
-# losses on this file computed on a CPU, cffi for Python 3.12, and the name of
-# the commit. tests/gpu/check.sh explains how to use the bundle.
+# 12 or newer). It also contains the reference cases, a token file, the losses of the
+# first training steps on this file, computed on a CPU, cffi for Python 3.12, and the name
+# of the commit. tests/gpu/check.sh explains how to use the bundle.
 #
 # Variables, with default values in parentheses:
 #

@@ -53,8 +53,8 @@ set -uo pipefail
 cd "$(dirname "$0")/../.."
 export BUILD=${BUILD:-build}
 export TABLES=${TABLES:-build/gpu}
-# All stages use the same choices among cuBLASLt's candidates. The first stage
-# that computes a product makes and stores the choices.
+# All stages use the same choices among the algorithms that cuBLASLt proposes for a matrix
+# product. The first stage that computes a product makes and stores the choices.
 export ENTROPY_TRAIN_TUNING=${ENTROPY_TRAIN_TUNING:-$TABLES/choices.txt}
 export PYTHONUNBUFFERED=1 # keeps the output of a stage that reaches its time limit
 OUT=${OUT:-}

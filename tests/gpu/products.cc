@@ -69,7 +69,7 @@ static bool is_right(const es_gemm *p, const void *was_d, const void *was_aux)
     return right;
 }
 
-/* Properties of a product, which the tests vary. */
+/* Properties of a matrix product that the tests vary. */
 typedef struct choice {
     es_gemm_type type;
     bool wide, a_transposed, b_transposed, bias;
@@ -302,8 +302,9 @@ static bool run_with(const float took[3], const choice *how, int want_runs,
     return right;
 }
 
-/* Returns true if the warning of a new device about the file of choices
- * contains `part`, or if there is no warning and `part` is NULL. */
+/* Opens a new device. Returns true if its warning about the file with the
+ * stored choices of algorithms contains `part`, or if there is no warning and
+ * `part` is NULL. */
 static bool note_has(const char *part)
 {
     es_device device = open_one(9);
@@ -326,7 +327,8 @@ static void test_timing(void)
     remove(path);
     report(run_with(second, &how, TIMING + 1, 1, false) &&
                run_with(close, &how, 1, 1, false) && note_has(NULL),
-           "the fastest candidate is chosen, and the file keeps the choice");
+           "the fastest candidate is chosen, and the choice is stored in the "
+           "file");
     report(run_with(third, &adds, TIMING + 1, 2, false),
            "timing a product in place does not change its result");
     remove(path);
@@ -341,8 +343,9 @@ static void test_timing(void)
            "no product is timed during a capture");
 }
 
-/* Writes `text` to the file of choices. Returns true if this causes the warning
- * `note`, and if the product is then timed again and the file is corrected. */
+/* Writes `text` to the file with the stored choices of algorithms. Returns true
+ * if this causes the warning `note`, and if the product is then timed again and
+ * the file is corrected. */
 static bool survives(const char *text, const char *note)
 {
     static const float took[] = {5, 3, 4};

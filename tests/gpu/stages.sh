@@ -13,9 +13,10 @@
 #   SIZES     sizes of training steps, as T x batch (1024x32 128x64)
 #   PAIRS     number of pairs of training steps (20)
 #   MODEL     options of the model (GPT-2 small)
-#   LAUNCHES  number of kernel launches that ncu measures (1000, which is more than two
-#   steps need) TRAINING  maximum duration of the training run in seconds (60) STEPS
-#   maximum number of steps of the training run (1000000)
+#   LAUNCHES  number of kernel launches that ncu measures (1000, which is more
+#             than two steps need)
+#   TRAINING  maximum duration of the training run in seconds (60)
+#   STEPS     maximum number of steps of the training run (1000000)
 train=$BUILD/entropy-train
 bench=$BUILD/gpu-bench-attention
 n_tokens=${ENTROPY_BENCH_TOKENS:-16384} # tokens B T of a measurement of attention
@@ -258,8 +259,8 @@ step() {
         (export ENTROPY_TRAIN_PLANS=$plans && checked "$train" "${options[@]}") ||
             failed=1
     done
-    # Measures steps of the last size with overlapping switched off, and with the
-    # timing of products switched off.
+    # Measures steps of the last size once without overlapping kernels, and once without
+    # timing the candidates for matrix products.
     for part in OVERLAP TUNING; do
         echo "== T x B = $size, ENTROPY_TRAIN_$part=off"
         (export "ENTROPY_TRAIN_$part=off" && checked "$train" "${options[@]}") ||

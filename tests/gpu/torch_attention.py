@@ -108,9 +108,9 @@ def percent(cost, low, high):
 
 
 def attention_row(program, width, n_ctx):
-    """Measures one size and prints a line of the table. Returns the times of SDPA's kernels
-    relative to the fused attention (forward, then backward), the costs of statistics, and the
-    sizes."""
+    """Measures attention of one size and prints a line of the table. Returns the times
+    of SDPA's kernels relative to the fused attention (forward, then backward), the
+    costs of statistics, and the sizes."""
     sizes = (max(1, N_TOKENS // n_ctx), MODEL[2] // width, n_ctx, width)
     sdpa = all_sdpa_times(sizes)
     _, _, forward, _, backward, *costs = our_attention_times(program, *sizes)

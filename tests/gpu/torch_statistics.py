@@ -2,13 +2,13 @@
 
 Compares the entropies that the Python package's Triton kernels compute on a device with the
 formula in double, for every row and head, each number type, each kind of attention, and several
-kinds of queries and keys. A column of the table contains the largest error in nats, and
-the share of rows that the kernels recomputed exactly. Then compares the time of the
-kernels with the forward pass of scaled_dot_product_attention. Exit code 1 if the error
-of an entropy exceeds LIMITS.
+kinds of queries and keys. A column of the table belongs to one kind of queries and
+keys, and contains the largest error in nats and the share of rows that the kernels
+recomputed exactly. Then compares the time of the kernels with the forward pass of
+scaled_dot_product_attention. Exit code 1 if the error of an entropy exceeds LIMITS.
 
-The kernels of each number type and kind of attention are compiled in a separate process. There
-are as many processes at a time as processors.
+The kernels of each number type and kind of attention are compiled in a separate
+process. As many processes run at a time as there are processors.
 
   ENTROPYSCAN_HOME          folder of the libraries
   ENTROPY_BENCH_DEVICE      cpu, to test this file with Triton's interpreter
@@ -71,7 +71,8 @@ def with_offset(*shape):
     return 0.7 * normal(*shape) + channels
 
 
-# Kinds of queries and keys: functions that draw them with the shapes q and k.
+# Kinds of queries and keys: functions that return random queries and keys with the
+# shapes q and k.
 DATA = {
     "N(0,1)": lambda q, k: (normal(*q), normal(*k)),
     "deviation 3": lambda q, k: (3 * normal(*q), 3 * normal(*k)),

@@ -382,8 +382,8 @@ class Jobs:
                 del self.processes[name]
 
     def await_any(self, name, *kinds):
-        """Waits until one of the job's files of these kinds exists. Returns False if
-        the time limit is reached first."""
+        """Waits until the job has written a file of one of these kinds. Returns False
+        if the time limit is reached first."""
         while not any(self.file(name, kind).exists() for kind in kinds):
             if seconds_left() <= 0:
                 return False

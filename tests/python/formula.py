@@ -5,8 +5,8 @@ import torch
 
 
 def weights(query, key, seen=None, scale=None, softcap=None, bias=None, sinks=None):
-    """Returns attention weights (B,H,T,S), double: the softmax over the keys for which
-    `seen` is true. With sinks, the rows sum to less than 1."""
+    """Returns attention weights (B,H,T,S) in double precision: the softmax over the
+    keys for which `seen` is true. With sinks, the rows sum to less than 1."""
     query, key = query.double(), key.double()
     key = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
     scale = query.shape[-1] ** -0.5 if scale is None else scale

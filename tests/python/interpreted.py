@@ -3,8 +3,7 @@ tl.sum, the interpreter patches all of triton.language, which takes 10 ms; this 
 makes it patch triton.language only once for each module that contains kernels. The
 interpreter also rebuilds a table at each look-up of a type, which is avoided here. It
 repeats integer additions to detect overflows; these repetitions are removed, because
-overflows cannot occur with the sizes
-in our tests."""
+overflows cannot occur with the sizes in our tests."""
 
 import dataclasses
 

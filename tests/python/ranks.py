@@ -225,8 +225,8 @@ def tensor_parallel_without_one(rank, folder):
 
 
 class Sharded(nn.Module):
-    """Attention whose queries and keys are DTensors. divided: the placements of the
-    DTensors."""
+    """Attention whose queries and keys are DTensors. `divided` contains the placements
+    of the DTensors."""
 
     def __init__(self, mesh, divided):
         super().__init__()
@@ -351,8 +351,8 @@ def stages_alone(path):
 
 
 def stages(rank, folder, dies):
-    """Trains a pipeline of two stages, layers 0 and 1 and layers 2 to 4. dies: the
-    second stage is killed at the last step."""
+    """Trains a pipeline of two stages: layers 0 and 1, and layers 2 to 4. If `dies` is
+    true, the second stage is killed at the last step."""
     model = nn.Sequential(*(layers()[2:] if rank else layers()[:2]))
     optimizer = torch.optim.SGD(model.parameters(), 1e-4)
     options = dict(all_ranks=True, first_layer=2 if rank else 0)

@@ -24,8 +24,8 @@ def hidden(n, *places, b=1):
 
 
 def case(number=torch.float32, spread=1.0, by_token=False, call=dict(), **sizes):
-    """Describes a test case. by_token: tensors have the order (B,T,H,D) in memory.
-    call: members of Call, with their names in es_attention_shape."""
+    """Describes a test case. If by_token is true, tensors have the order (B,T,H,D) in
+    memory. `call` contains members of Call by their names in es_attention_shape."""
     return dict(number=number, spread=spread, by_token=by_token, call=call,
                 sizes={**SIZES, **sizes})  # fmt: skip
 

@@ -142,8 +142,8 @@ def hidden_keys(n, *hidden):
 
 
 def visible(options, t, s):
-    """Returns the visible keys (B|1,1,T,S), bool, for the options of an Attention; rows
-    that do not count see no key."""
+    """Returns the mask (B|1,1,T,S) of visible keys for the options of an Attention.
+    Rows that are not counted see no key."""
     place = torch.arange(t)[:, None] + options.get("offset", 0)
     j = torch.arange(s)
     seen = torch.ones(t, s, dtype=torch.bool)

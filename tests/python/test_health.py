@@ -226,7 +226,8 @@ EXPERTS = {
 
 
 def routed(logits, chosen, is_sigmoid=False):
-    """Returns entropy and load balancing loss by their formulas, token by token."""
+    """Returns a router's entropy and load balancing loss, computed token by token by
+    their formulas."""
     n = logits.shape[-1]
     total, load, shares = 0.0, np.zeros(n), np.zeros(n)
     for row, experts in zip(logits.double().tolist(), chosen.tolist()):

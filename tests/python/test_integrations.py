@@ -1,5 +1,5 @@
 """Tests the callbacks and trackers for other libraries: they record the training
-correctly and never disturb it, except to prune."""
+correctly and never disturb it, except that a trial may be pruned."""
 
 import importlib.util
 import os

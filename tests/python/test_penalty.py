@@ -46,8 +46,8 @@ def gradients(model, reg):
 
 
 def by_the_formula(model, batches, **options):
-    """Returns the penalties by the formula, and the gradients of the sum of the
-    losses."""
+    """Returns the penalties computed by the formula, and the gradients of the sum of
+    the losses."""
     reference = copy.deepcopy(model).double()
     if getattr(reference, "is_gradient_checkpointing", False):
         reference.gradient_checkpointing_disable()

@@ -24,7 +24,8 @@ pytestmark = pytest.mark.skipif(
     PROGRAM is None or CORPUS is None, reason="entropy-train is not built"
 )
 
-# Sizes in which the numbers of layers, heads and token types and the padding differ.
+# Sizes of models that differ in the numbers of layers, heads and token types, and in
+# the padding.
 SIZES = {
     "published": dict(num_hidden_layers=2, num_attention_heads=3, hidden_size=24,
                       intermediate_size=20, type_vocab_size=1, pad_token_id=1,
@@ -184,7 +185,8 @@ def test_files_in_half_precision_and_in_parts_are_read(tmp_path):
 
 
 def power_softmax(scores, dim, **_):
-    """PSM(4,1e-4) in the place of softmax; scores of padding are below -1e30."""
+    """Computes PSM(4,1e-4) in place of softmax. The scores of padding are below
+    -1e30."""
     s = torch.where(scores > -1e30, scores, 0)
     z = (s / (s.abs().amax(dim, keepdim=True) + 1e-6)) ** 4
     return z / (1e-4 + z.sum(dim, keepdim=True))
@@ -240,7 +242,8 @@ def test_a_mask_token_behind_the_tokens_of_the_data_is_found(tmp_path):
     assert seen.config["mask_token"] == VOCAB - 1
 
 
-# For each name: a change of the tensors, one of config.json, options, and the message.
+# For each name: a change of the tensors, a change of config.json, options, and the
+# message.
 REFUSED = {
     "no head": (lambda x: {k: v for k, v in x.items() if k[:8] != "lm_head."}, {}, [],
                 "lm_head.dense.weight is missing: without the layers lm_head"),

@@ -153,8 +153,8 @@ def padding(kind):
 
 
 def expected(query, key, seen, what):
-    """Returns all statistics, computed by the formula without the rows of padding. seen
-    (B,1,T,T): true for visible keys."""
+    """Returns all statistics, computed by the formula without the rows of padding.
+    `seen` (B,1,T,T) is true for visible keys."""
     sinks = what.sinks
     options = dict(scale=what.scale, softcap=what.softcap, bias=what.bias)
     a = formula.weights(query, key, seen, **options)

@@ -192,7 +192,7 @@ def test_kernels_compile_without_a_device(version, tmp_path):
     said = json.loads(run.stdout.splitlines()[-1])
     assert said.pop("triton") == (version or triton_version())
     # Numbers of instructions that a warp runs for each score; the arithmetic alone
-    # takes 6 / 32.
+    # takes 6 / 32 of an instruction.
     assert all(count <= 0.5 for count in said.values()), said
     if version is None:
         assert said["entropy"] < said["heads"]

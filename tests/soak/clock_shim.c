@@ -1,10 +1,12 @@
-/* Makes the time of day jump while a program runs, for fault_points.py.
+/*
+ * Makes the time of day jump while a program runs, for fault_points.py.
  * LD_PRELOAD loads this library before libc.
  *
  *   ES_CLOCK=N,SECONDS  adds SECONDS, which may be negative, from the Nth
  *                       reading of the clock on
  *
- * Other clocks are unchanged, like when a user sets the time. */
+ * Other clocks are unchanged, as when a user sets the time.
+ */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>

@@ -280,9 +280,8 @@ WORDS = {"EMFILE": "Too many open files|loading shared libraries",
 
 
 def gives_reason(result, point):
-    """Returns true if the message names the limit that was reached, or the fault
-    was not a limit. A jump of the clock must not cause a failure at all.
-    """
+    """Returns true if the fault was not a limit, or if the message names the limit that
+    was reached. A jump of the clock must not cause a failure at all."""
     if point[0] == CLOCK:
         return not result.code
     if point[0] not in LIMITS and point[0] != DISK or not result.code:

@@ -118,9 +118,8 @@ def shown(result):
 
 
 class Reading(Scenario):
-    """A command that reads runs, with its results without a fault: for both
-    runs together, and for each run alone.
-    """
+    """A command that reads two runs. Stores its results without a fault, for both runs
+    together and for each run alone."""
 
     def __init__(self, place, name):
         self.name, self.arguments = name, COMMANDS[name]

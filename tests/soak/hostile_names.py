@@ -274,9 +274,9 @@ class Page(html.parser.HTMLParser):
 
 
 def attacked(bin, name, harmless):
-    """Attacks the programs with one name. Returns the numbers of lines and
-    elements in their outputs, or None after a defect; and a description of the
-    defect, or None without one."""
+    """Attacks the programs with one name. Returns two values: the numbers of lines and
+    elements in their outputs, or None after a defect, and a description of the defect,
+    or None without one."""
     with tempfile.TemporaryDirectory() as folder:
         attack = Attack(bin, folder, name)
         try:

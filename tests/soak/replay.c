@@ -68,7 +68,7 @@ static void keep(FILE *file, size_t most)
     input *next = &kept[n_kept];
     if (most > MOST_BYTES || n_kept == MOST_KEPT ||
         !(next->bytes = malloc(most + 1)))
-        fail("too many or too large inputs are kept");
+        fail("the stored inputs are too many or too large");
     next->n = fread(next->bytes, 1, most, file);
     n_kept++;
 }

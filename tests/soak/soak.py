@@ -45,8 +45,8 @@ LINES_MOST = 40  # printed lines of a failed row's output
 
 
 class Row:
-    """One attack. `short` and `long` are its counts in the short and the long form; 0
-    if the form does not include the attack.
+    """One attack. `short` and `long` are the numbers of its repetitions (count) in the
+    short and the long form; 0 if a form does not include the attack.
 
       command  may contain {bin}, {count}, {seed}, and {kept}, a folder whose
                contents persist
@@ -357,7 +357,7 @@ def report(given):
     verdict = ("No attack broke a promise of the programs."
                if not failed else "Broken: " + "; ".join(failed) + ".")
     lines = ["# Reliability", "",
-             "The attacks of `make soak`, their numbers, and their results. %s" % verdict,
+             "The attacks of `make soak`, how often they ran, and what they found. %s" % verdict,
              "", "Commit %s; %s; the attacks took %.1f hours in total." % (
                  ", ".join(sorted({r["commit"] for _, r in rows})),
                  " and ".join(sorted({r["machine"] for _, r in rows})),

@@ -22,7 +22,7 @@ typedef struct attention_problem {
     bool half; /* emulate fp16 */
     bool bf16; /* true if activations are bf16; attention_run then rounds qkv
                   and dy */
-    /* true to write no statistics of the scores, like a device */
+    /* true to write no statistics of the scores, as on a device */
     bool on_device;
     bool tiles;      /* with bf16, use matrix units if the CPU has them */
     double rounding; /* maximum relative error of outputs and gradients; 0: the
@@ -77,8 +77,8 @@ es_backend *attention_backend(const es_cpu_kernels *kernels,
 
 /**
  * Runs the forward pass with all statistics, and the backward pass. If
- * `entropy`, the loss also depends on the row entropies, with gradients
- * dentropy.
+ * `entropy` is true, the loss also depends on the row entropies, with the
+ * gradients dentropy.
  */
 void attention_run(attention_problem *p, const es_cpu_kernels *kernels,
                    int n_threads, bool entropy);
@@ -125,8 +125,9 @@ void attention_expect_pulled(const attention_problem *p);
 
 /**
  * Checks the formulas of es_ref_attention_backward with finite differences of
- * es_ref_attention, for the loss L = sum dy y + sum w e and a small head. If
- * `temperatures`, also checks the gradients of the temperatures.
+ * es_ref_attention, for a small head and the loss L = sum dy y + sum w e, where
+ * e are the row entropies. If `temperatures` is true, also checks the gradients
+ * of the temperatures.
  */
 void attention_check_reference(int power, double epsilon, bool temperatures);
 /**

@@ -83,8 +83,8 @@ const char *es_json_text_at(json_t *root, const char *path);
 const char *es_json_list_at(json_t *root, const char *path);
 
 /**
- * Fails the test unless the number at a path is within 1e-6 of `expected`,
- * relative to it, because recorded values are float32.
+ * Fails the test if the number at a path differs from `expected` by more than
+ * 1e-6 of `expected`. Recorded values are float32, so they are not exact.
  */
 void es_json_assert_near(json_t *root, const char *path, double expected);
 

@@ -87,7 +87,7 @@ static es_bench *open_bench(es_precision precision)
     bench.emulated = is_emulated(bench.ops);
     if (bare && !bench.emulated) {
         bench.ops->close(bench.backend);
-        es_skip("only the emulation can be bare");
+        es_skip("only the emulation can refuse fused products");
     }
     for (int i = 0; i < N_AGAIN; i++)
         assert_true(open_one(&bench.again[i], bench.ops, orders[bare][i]));

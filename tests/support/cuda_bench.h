@@ -40,8 +40,9 @@ typedef struct es_bench {
     es_precision precision;
     es_bench_lie lie;
     bool emulated; /* true for the emulation, false for a device */
-    bool bare; /* the library for products cannot fuse a bias or an activation
-                  into a product */
+    /* true if the library for matrix products cannot fuse a bias or an
+     * activation into a product */
+    bool bare;
     es_bench_array arrays[ES_BENCH_MOST];
     int n_arrays;
     const es_mem *kept; /* weights that were passed to es_bench_keep */

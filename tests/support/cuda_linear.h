@@ -45,9 +45,11 @@ void es_linear_spoil(float *x, int n, int width);
 /** Returns the maximum relative change of a number by rounding to the bench's
  *  precision; 0 for f32. */
 double es_linear_unit(const es_bench *bench);
-/** Same as es_bench_expect, for results that were also rounded at an earlier
- *  stage of the computation. larger (n) are the values at this stage; NULL: the
- *  values of `want`. */
+/**
+ * Same as es_bench_expect, but allows for a second rounding at an earlier stage
+ * of the computation. larger (n) contains the values at that stage; if it is
+ * NULL, they are those of `want`.
+ */
 void es_linear_expect_twice(es_bench *bench, const char *what, const float *got,
                             const double *want, const double *larger, size_t n);
 

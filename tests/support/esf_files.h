@@ -25,9 +25,9 @@ void es_esf_commit(es_writer *writer, int64_t from, int64_t to);
 void es_esf_write(const char *path, int n_commits);
 
 /**
- * Fails unless every sample of "entropy" has the right values for its step or,
- * if `may_miss`, only missing values. Returns the number of samples, and sets
- * *gap to the first step without a sample.
+ * Fails unless every sample of "entropy" has the right values for its step. If
+ * `may_miss` is true, all values of a sample may be missing instead. Returns
+ * the number of samples, and sets *gap to the first step without a sample.
  */
 int64_t es_esf_check(es_reader *reader, bool may_miss, int64_t *gap);
 

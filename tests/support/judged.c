@@ -1,4 +1,4 @@
-/* Passes samples to a judge, which detects flags, or to alert rules, and stores
+/* Passes samples to a judge (which detects flags) or to alert rules, and stores
  * the episodes that they report. */
 #include "tests/support/judged.h"
 #include "tests/support/test.h"

@@ -286,8 +286,10 @@ static void apply(disk_file *file, const disk_step *step)
         *file = (disk_file){.bytes = file->bytes};
 }
 
-/** Chooses at random the contents that bytes at..end of a block have after the
- *  power loss; `bytes` are the new contents. */
+/**
+ * Randomly chooses the contents of bytes at..end of a block after the power
+ * loss; `bytes` are the new contents.
+ */
 static void lose_block(disk_file *file, int which, size_t at, size_t end,
                        const unsigned char *bytes)
 {
@@ -332,9 +334,9 @@ static disk_file copy_of(const disk_file *file)
 
 /**
  * Builds the contents of a file after a power loss that follows n steps, of
- * which the first `safe` steps have been synced. The truncations and removals
- * after these steps have taken effect up to a random one, whichever of the
- * written bytes are lost.
+ * which the first `safe` steps have been synced. Of the later truncations and
+ * removals, only those before a randomly chosen one have taken effect,
+ * whichever written bytes are lost.
  */
 static disk_file lose(int which, size_t safe, size_t n)
 {

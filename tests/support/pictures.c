@@ -176,7 +176,7 @@ static bool same_image(const es_image *a, const es_image *b, const char *name)
     if (difference <= BLOCK_TOLERANCE)
         return true;
     if (isinf(difference))
-        fprintf(stderr, "%s: %dx%d pixels, the golden has %dx%d\n", name,
+        fprintf(stderr, "%s: %dx%d pixels, but the golden file has %dx%d\n", name,
                 a->width, a->height, b->width, b->height);
     else
         fprintf(stderr, "%s: differs by %.0f at (%d,%d)\n", name, difference, x,
@@ -202,7 +202,7 @@ static void save_difference(const char *name, const char *bytes, size_t n)
     snprintf(path, sizeof path, "%s/golden/%s.png", build ? build : "build",
              name);
     save(path, bytes, n);
-    fprintf(stderr, "%s: the new picture is %s\n", name, path);
+    fprintf(stderr, "%s: the new picture is stored in %s\n", name, path);
 }
 
 static char *read_file(size_t *n, const char *path)
@@ -312,7 +312,7 @@ static bool is_on_page(const box *b, const es_picture *picture)
     bool good = b->left >= 0 && b->top >= 0 && b->right <= picture->width &&
                 b->bottom <= picture->height;
     if (!good)
-        fprintf(stderr, "off the page: %s\n", b->text);
+        fprintf(stderr, "a text is not completely on the page: %s\n", b->text);
     return good;
 }
 

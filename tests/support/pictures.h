@@ -30,7 +30,7 @@ uint32_t image_at(const es_image *image, int x, int y);
 /** Returns a colour as 0xRRGGBB. */
 uint32_t image_color(es_color color);
 
-/** Returns the value of the note with this key in the file, or NULL. */
+/** Returns the value of the PNG text entry with this key, or NULL. */
 const char *image_note(const es_image *image, const char *key);
 
 /** Writes the picture in a format to memory. Returns the n bytes, which the

@@ -92,7 +92,7 @@ static void draw_ffn(parts *to, int n_layer, uint64_t *state)
     }
 }
 
-/* Adds WNorm, SNorm, both or neither. Both never apply to the same matrix. */
+/* Adds WNorm, SNorm, both or neither. They never apply to the same matrix. */
 static void draw_norms(parts *to, uint64_t *state)
 {
     static const char *const sets[] = {"FFN",    "QK",      "QKV",     "QKVO",
@@ -300,7 +300,7 @@ es_ref_case es_random_case_of(const es_model_config *config, uint64_t seed)
             return it;
         }
     }
-    fail_msg("seed %llu: no parameters away from every kink",
+    fail_msg("seed %llu: found no parameters that are away from all kinks",
              (unsigned long long)seed);
     return it;
 }

@@ -17,7 +17,8 @@ const char *es_ref_case_path(const char *name);
 void es_ref_each_case(void (*check)(const char *path));
 
 typedef struct es_ref_case {
-    es_ref_model *model; /* the model; its u and v are those before the step */
+    /* the model; its vectors u and v of SNorm are those before the step */
+    es_ref_model *model;
     int32_t *tokens, *targets;
 } es_ref_case;
 

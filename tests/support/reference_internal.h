@@ -21,7 +21,10 @@ double *es_ref_weight(const es_ref_model *ref, int layer, const char *module);
 void es_ref_apply(double *y, const double *x, const es_ref_model *ref,
                   int layer, const char *module, int n);
 
-/** Updates result->clearance with the distance to a kink. */
+/**
+ * Reduces result->clearance to `distance`, the distance to a kink, if it is
+ * larger.
+ */
 void es_ref_note(es_ref_result *result, double distance);
 
 /**

@@ -63,8 +63,9 @@ typedef struct es_ref_result {
     double *residual; /* (L,N,d) scaled input to which the FFN's output is
                          added; without FFN, the output of the layer */
     double *c;        /* (L,B,H,T) of PowerSoftmax */
-    /* true if c is an input instead of an output. Finite differences need fixed
-     * values of c, because the backward pass treats c as a constant. */
+    /* true if the row constant c of PowerSoftmax is an input instead of an
+     * output. Finite differences need fixed values of c, because the backward
+     * pass treats c as a constant. */
     bool c_is_given;
     /* distance to the nearest kink. It is measured from 0 for the input of a
      * ReLU, from the tolerance for a deviation in the regulariser, and from the

@@ -70,7 +70,7 @@ double es_ref_spectral_norm(double *w, const double *m, const double *u,
 /**
  * One head of attention. q, k, v, y are (T,D); log_t is (T) or NULL; rows
  * (ES_N_ROW_STATISTICS,T) are row statistics by their definitions, except that
- * the entropy has no epsilon and lse is NaN with a power.
+ * the entropy has no epsilon, and that lse is NaN if `power` is not 0.
  */
 typedef struct es_ref_head {
     int n_ctx, width;

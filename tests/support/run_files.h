@@ -44,7 +44,7 @@ bool es_file_exists_beside(const char *path, const char *suffix);
 
 void es_file_write(const char *path, const void *bytes, size_t n);
 
-/** Returns the n bytes of a file, to be freed. */
+/** Returns the n bytes of a file, which the caller frees. */
 unsigned char *es_file_read(const char *path, size_t *n);
 
 /** Returns the number of bytes that this process has read from files so far. */
@@ -87,10 +87,10 @@ void es_assert_values(const float *values, int64_t series_id, int64_t step,
                       size_t n);
 
 /**
- * Writes a finished run with L = 3 and H = 2, with n_steps samples at steps 0,
- * 2, 4, ... of the series "entropy" (head), "alpha" (layer) and "loss" (run),
- * with a sample of "loss" in the eval phase at every tenth of these steps, and
- * with an event in the middle.
+ * Writes a finished run with L = 3 and H = 2 and an event in the middle. The
+ * series "entropy" (head), "alpha" (layer) and "loss" (run) have n_steps
+ * samples at steps 0, 2, 4, ...; "loss" also has a sample in the eval phase at
+ * every tenth of these steps.
  */
 void es_write_run(const char *path, const char *name, int64_t n_steps);
 

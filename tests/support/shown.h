@@ -23,7 +23,8 @@ void es_shown_published(es_shown *out, void **state, es_max max);
 /**
  * Records runs with unusual properties, and loads them like es_shown_published.
  * The runs have unusual names, NaN, infinity, missing values, no ctx, no arch,
- * only eval, or every status, and two of them are in one file.
+ * only evaluations, or one of all possible statuses; two of them are in one
+ * file.
  */
 void es_shown_troubled(es_shown *out, void **state, es_max max);
 

@@ -56,9 +56,11 @@ es_train_result training_record(training_seen *out, es_settings settings);
 es_train_result training_resume(training_seen *out, const es_settings *settings,
                                 const es_checkpoint *from);
 
-/** Give access to the run of training_record: its reader, which stays open
- *  until the next call of training_record, the run's description, and one of
- *  its series. */
+/**
+ * Give access to the run of training_record: its reader (which stays open until
+ * the next call of training_record), the run's description, and one of its
+ * series.
+ */
 es_reader *training_reader(void);
 es_run_info training_info(void);
 es_series training_find(const char *name, es_phase phase);

@@ -1,5 +1,5 @@
-/* Stores reference cases in the format of another library, and computes the
- * outputs of a model with these weights. */
+/* Stores reference cases in the format of Hugging Face's transformers, and
+ * computes the outputs of a model with these weights. */
 #include "tests/support/weights_case.h"
 
 #include "tests/support/reference_case.h"

@@ -1,7 +1,7 @@
 /**
- * Stores a reference case in the format of another library: a file of tensors,
- * which tests can damage before it is written, and a config.json in the same
- * folder. The folder belongs to the test program.
+ * Stores a reference case in the format of Hugging Face's transformers: a file
+ * of tensors, which tests can damage before it is written, and a config.json in
+ * the same folder. The folder belongs to the test program.
  */
 #ifndef ES_TESTS_WEIGHTS_CASE_H
 #define ES_TESTS_WEIGHTS_CASE_H

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks rules that a compiler does not check: which folder may include which, one
-# folder for each third-party header, the size of files and functions, format, and
-# words and phrases that must not appear. Prints each breach; exits with 1 if any.
+# Checks rules that a compiler does not check: which folders may include which headers of
+# this project and of other projects, the size of files and functions, format, and words
+# and phrases that must not appear. Prints each breach; exits with 1 if any.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -27,10 +27,10 @@ layer() {
     done < <(sources "${code[@]/#/$folder/}" | grep -vE "$exempt" |
         xargs -r grep -nE '^#include "' /dev/null)
 }
-# The laboratory of the papers (hooks/trainer, analyzer/cost, analyzer/polynomial)
-# records and reads runs like any program, through entropyscan.h. The other folders
-# do not include it, except for the console's costs of private inference.
-# tests/emulation replaces CUDA's headers.
+# The code that repeats the papers' experiments (hooks/trainer, analyzer/cost,
+# analyzer/polynomial) records and reads runs like any program, through entropyscan.h. The
+# other folders do not include it, except where entropy-scan estimates the cost of private
+# inference. tests/emulation replaces CUDA's headers.
 product='analyzer/(base|arch|heads|entropy|flags|statistics)/'
 costs='^cli/(cost/|runs/model\.[ch]$)'
 layer hooks/trainer 'analyzer/(base|arch|heads|cost|polynomial)/|hooks/(trainer/|entropyscan\.h)|tests/emulation/'

@@ -47,7 +47,8 @@ static void check_shape(int n_batch, int n_ctx, int n_head, int width)
         EACH_ATTENTION(p, kernels,
                        open_form(n_batch, n_ctx, n_head, width, &forms[i / 2]))
         {
-            /* With a weight near 1, g - <g> cancels almost completely. */
+            /* If a weight is near 1, the difference between its gradient and
+             * the weighted mean of the gradients cancels almost completely. */
             p.rounding = 5e-4;
             attention_run(&p, *kernels, 2, i % 2);
             attention_check(&p, i % 2);
@@ -119,7 +120,7 @@ TEST(powers_are_even)
     }
 }
 
-/* Multiplying all scores by 8 does not change the weights of the plain form
+/* Multiplying all scores by 8 does not change the weights of plain PowerSoftmax
  * without an epsilon, or of the stable form, which divides by the largest
  * score. */
 TEST(a_plain_power_depends_on_scale_only_through_epsilon)

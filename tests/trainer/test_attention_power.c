@@ -88,8 +88,8 @@ TEST(the_entropy_is_that_of_its_definition)
         }
 }
 
-/* Some of the scores are small compared with the constant 1e-6 in c, and some
- * are near the limits of float32. */
+/* Some of the scores are small compared with the constant 1e-6 in the divisor
+ * c, and some are near the limits of float32. */
 TEST(scores_of_any_size_have_weights)
 {
     const float factors[] = {1e-4f, 1e-7f, 1e-12f, 1e-20f, 1e9f, 1e30f};

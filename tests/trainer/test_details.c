@@ -1,6 +1,6 @@
-/* Compares the details of --record standard and all with simple formulas in
- * double, computed from the reference model's activations, the model's weights
- * and gradients, and the change of the parameters in a step. */
+/* Compares the series that --record standard and --record all add with simple
+ * formulas in double, computed from the reference model's activations, the
+ * model's weights and gradients, and the change of the parameters in a step. */
 #include "hooks/trainer/model/measure.h"
 #include "tests/support/reference_internal.h"
 #include "tests/support/reference_ops.h"

@@ -252,8 +252,8 @@ TEST(gradients_are_reported_without_the_scale)
     es_trainer_free(plain);
 }
 
-/* A smaller scale cannot make a loss finite, so the step is measured at once,
- * and the parameters stay unchanged. */
+/* A smaller scale cannot make a loss finite, so the step is not repeated with a
+ * smaller scale: it is measured at once, and the parameters stay unchanged. */
 TEST(no_scale_repairs_a_nan)
 {
     es_settings s = training_small();

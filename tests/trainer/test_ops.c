@@ -365,8 +365,10 @@ VARIANT_TEST(embeddings_are_added_and_their_gradients)
 
 enum { N_KINDS = 9, N_MOST = 2048 };
 
-/* Returns inputs for which sums in float would lose digits: all values large,
- * all small, all far from 0, or one value much larger than the others. */
+/* Returns element i of inputs for which sums in float would lose digits; x is a
+ * random number. Depending on `kind`, the values are very large, very small,
+ * far from 0, constant, or contain one value that is much larger than the
+ * others. */
 static float odd_number(int kind, int i, float x)
 {
     switch (kind) {

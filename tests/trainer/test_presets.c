@@ -58,8 +58,9 @@ TEST(every_preset_passes_a_dry_run_and_reads_back)
     assert_int_equal(n, 210);
 }
 
-/* If a preset's size matched no line of options, the preset would silently have
- * the default model; check that it has the published one. */
+/* If the size in a preset's name matched no line of the table of options, the
+ * preset would silently have the default model. Checks that every preset has
+ * the published model. */
 TEST(the_model_matches_the_name_of_the_preset)
 {
     for (es_preset preset = {.is_tiny = false}; es_preset_next(&preset);) {

@@ -146,22 +146,22 @@ static void check(const es_products *products, es_product shape)
     x = make(shape);
     compute(&x, x.c, NULL);
     multiply(products, &x, x.given_c, NULL);
-    expect("added product", &x);
+    expect("product added to C", &x);
 
     x = make(shape);
     compute(&x, x.residual, x.bias);
     multiply(products, &x, x.given_residual, x.bias);
-    expect("residual and bias", &x);
+    expect("product with residual and bias", &x);
 
     x = make(shape);
     compute(&x, x.c, x.bias);
     multiply(products, &x, x.given_c, x.bias);
-    expect("added product and bias", &x);
+    expect("product with bias added to C", &x);
 
     x = make(shape);
     compute(&x, NULL, x.bias);
     multiply(products, &x, NULL, x.bias);
-    expect("product and bias", &x);
+    expect("product with bias", &x);
     es_test_release();
 }
 

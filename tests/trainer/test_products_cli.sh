@@ -71,7 +71,8 @@ if grep -q avx512vl /proc/cpuinfo; then
 else
     skip 'kernels below the processor cause a warning' 'this one has no AVX-512'
 fi
-# The smallest of twenty counts is taken, because a thread that has been joined may still be listed.
+# Takes the smallest of twenty counts, because a thread may still be listed after it has
+# been joined.
 n_threads() { # CHOICE: number of threads of a process that trains with two
     train_by '' "$1" --threads 2 --steps 100000 --no-record --log-every 1 \
         >/dev/null 2>"$dir/messages" &

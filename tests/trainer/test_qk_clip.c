@@ -35,8 +35,9 @@ VARIANT_TEST(only_q_and_k_of_a_head_are_scaled)
     enum { ROWS = 7 };
     const float factors[H] = {0.5f, 1, 0.25f};
     float *x = array(ROWS * 3 * D, 1), *want = copy(x, ROWS * 3 * D);
-    x[D / H] = want[D / H] = NAN; /* in head 1, whose factor is 1, so that its
-                                     bits must stay the same */
+    /* This element belongs to head 1, whose factor is 1, so its bits must stay
+     * the same. */
+    x[D / H] = want[D / H] = NAN;
     for (int i = 0; i < ROWS * 3 * D; i++)
         if (i % (3 * D) < 2 * D)
             want[i] *= factors[i % D / (D / H)];
@@ -180,8 +181,8 @@ TEST(heads_above_tau_are_scaled_and_nothing_else)
                            0.3, weight) > 0);
 }
 
-/* Takes a step of rate 0 and repeats the pass. With the same inputs, the logits
- * of the first layer's heads must be at most tau. */
+/* Takes a step with learning rate 0 and repeats the forward pass. With the same
+ * inputs, the logits of the first layer's heads must be at most tau. */
 static void check_after(const char *arch, es_family family, double tau)
 {
     es_model_config config = es_small_config(arch);

@@ -226,8 +226,8 @@ TEST(the_loss_adds_the_layers_ranges)
     assert_true(fabs(s.losses.loss - s.losses.ce - want) <= 1e-6 * want);
 }
 
-/* Without a range loss, ranges are not part of the core set. The standard set
- * includes them, and they do not change the loss. */
+/* Without a range loss, ranges are not part of the core set of series. The
+ * standard set includes them, and they do not change the loss. */
 TEST(ranges_come_with_their_loss_or_the_standard_series)
 {
     es_model_config config = es_small_config("PSM(4)+LN+G");

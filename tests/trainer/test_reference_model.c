@@ -18,7 +18,7 @@ static void expect(const char *dir, const char *folder, const char *name,
         norm += want[i] * want[i];
     }
     if (!(sqrt(distance) <= tolerance * (sqrt(norm) + sqrt((double)n) * 1e-3)))
-        fail_msg("%s/%s/%s: off by %g of %g", dir, folder, name, sqrt(distance),
+        fail_msg("%s/%s/%s: the error has the norm %g, the expected values have the norm %g", dir, folder, name, sqrt(distance),
                  sqrt(norm));
 }
 
@@ -95,7 +95,7 @@ static void expect_gradient(const char *dir, const es_ref_case *it,
         norm += want[i] * want[i];
     }
     if (!(sqrt(distance) <= 1e-6 * sqrt(norm) + 1e-8 * sqrt(count)))
-        fail_msg("%s: gradient of %s: off by %g of %g", dir, name,
+        fail_msg("%s: gradient of %s: the error has the norm %g, the gradient has the norm %g", dir, name,
                  sqrt(distance), sqrt(norm));
 }
 

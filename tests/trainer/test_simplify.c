@@ -7,7 +7,8 @@
 
 /* Tolerance of logits and entropies in float32, relative to max(1, |x|): the
  * models have few layers, but weights that are large enough for logits above
- * 10. Moved biases are solutions of linear systems and have twice the error. */
+ * 10. Biases that simplification moves are solutions of linear systems and have
+ * twice the error. */
 #define TOLERANCE 1e-4
 
 static const es_layer_range none = {0, -1};

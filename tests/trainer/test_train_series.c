@@ -227,9 +227,9 @@ TEST(series_are_the_parameters_of_the_step)
 
 /* --- single values ------------------------------------------------------- */
 
-/* Checks every member of a series of heads. The series belongs to a parameter
- * with `size` values per layer; the n members of head h are its values from
- * `first` + h n on. */
+/* Checks all values of a head series with n values (members) per head. The
+ * series belongs to a parameter with `size` values per layer; the members of
+ * head h are its values from `first` + h n on. */
 static void expect_members(es_model *model, int64_t step, const char *series,
                            const char *parameter, size_t size, size_t first,
                            size_t n)
