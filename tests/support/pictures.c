@@ -176,8 +176,8 @@ static bool same_image(const es_image *a, const es_image *b, const char *name)
     if (difference <= BLOCK_TOLERANCE)
         return true;
     if (isinf(difference))
-        fprintf(stderr, "%s: %dx%d pixels, but the golden file has %dx%d\n", name,
-                a->width, a->height, b->width, b->height);
+        fprintf(stderr, "%s: %dx%d pixels, but the golden file has %dx%d\n",
+                name, a->width, a->height, b->width, b->height);
     else
         fprintf(stderr, "%s: differs by %.0f at (%d,%d)\n", name, difference, x,
                 y);

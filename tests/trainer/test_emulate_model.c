@@ -130,8 +130,9 @@ static void check_straight_through(const char *arch, es_family family)
         float *a = gradient_of(&half, i, p.n), *b = gradient_of(&full, i, p.n);
         double off = distance(a, b, p.n), size = distance(b, NULL, p.n);
         if (!(off <= 0.01 * size + 1e-3))
-            fail_msg("%s: gradient of %s: the error has the norm %g, the gradient has the norm %g", arch, p.name, off,
-                     size);
+            fail_msg("%s: gradient of %s: the error has the norm %g, the "
+                     "gradient has the norm %g",
+                     arch, p.name, off, size);
         free(a);
         free(b);
     }

@@ -18,8 +18,9 @@ static void expect(const char *dir, const char *folder, const char *name,
         norm += want[i] * want[i];
     }
     if (!(sqrt(distance) <= tolerance * (sqrt(norm) + sqrt((double)n) * 1e-3)))
-        fail_msg("%s/%s/%s: the error has the norm %g, the expected values have the norm %g", dir, folder, name, sqrt(distance),
-                 sqrt(norm));
+        fail_msg("%s/%s/%s: the error has the norm %g, the expected values "
+                 "have the norm %g",
+                 dir, folder, name, sqrt(distance), sqrt(norm));
 }
 
 /* Returns an entropy computed from weights that are not normalised, as in the
@@ -95,8 +96,9 @@ static void expect_gradient(const char *dir, const es_ref_case *it,
         norm += want[i] * want[i];
     }
     if (!(sqrt(distance) <= 1e-6 * sqrt(norm) + 1e-8 * sqrt(count)))
-        fail_msg("%s: gradient of %s: the error has the norm %g, the gradient has the norm %g", dir, name,
-                 sqrt(distance), sqrt(norm));
+        fail_msg("%s: gradient of %s: the error has the norm %g, the gradient "
+                 "has the norm %g",
+                 dir, name, sqrt(distance), sqrt(norm));
 }
 
 static void expect_gradients(const char *dir, const es_ref_case *it,
