@@ -142,7 +142,7 @@ static void time_pushes(const float *values)
            STEP_US / 1000, 100 * busy / wall);
 }
 
-/* Measures pushes without pauses, so that the recorder limits the rate. */
+/* Measures pushes without pauses, so the recorder limits the rate. */
 static void time_throughput(const float *values)
 {
     int series[SERIES];

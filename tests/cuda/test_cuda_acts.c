@@ -33,9 +33,9 @@ static bool is_epilogue(const es_bench *bench, es_activation kind,
            !bench->bare;
 }
 
-/* Returns true if `pre` was rounded before the activation was applied, so that
- * got (n) has been rounded twice. For small `pre`, got then often differs from
- * the expected value rounded once. */
+/* Returns true if `pre` was rounded before the activation was applied, so got
+ * (n) has been rounded twice. For small `pre`, got then often differs from the
+ * expected value rounded once. */
 static bool is_twice_rounded(const es_bench *bench, const float *got,
                              const double *want, const float *pre, size_t n)
 {
@@ -152,7 +152,7 @@ static void test_cuda_acts__forward(void **state)
 }
 
 /* Tests the case in which matrix products support neither bias nor activation,
- * so that separate passes apply both. */
+ * so separate passes apply both. */
 static void test_cuda_acts__forward_apart(void **state)
 {
     (void)state;

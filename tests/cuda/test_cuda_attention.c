@@ -265,8 +265,8 @@ static void test_cuda_attention__power_of_zero(void **state)
     }
 }
 
-/* Tests a row (row 5 of 7) whose scores are 0 and which has no epsilon, so that
- * its weights are 0 / 0. Other rows must not be affected. */
+/* Tests a row (row 5 of 7) whose scores are 0 and which has no epsilon, so its
+ * weights are 0 / 0. Other rows must not be affected. */
 static void test_cuda_attention__power_without_divisor(void **state)
 {
     (void)state;

@@ -92,7 +92,7 @@ static void test_cuda_backend__view(void **state)
         bench->ops->store(bench->backend, bench->arrays[0].whole,
                           bench->arrays[0].before,
                           512 + bench->arrays[0].bytes);
-        /* n increases, so that the memory that `view` returns must grow */
+        /* n increases, so the memory that `view` returns must grow */
         for (size_t n = 1; n <= N; n += 97) {
             const float *seen = bench->ops->view(bench->backend, memory, n);
             assert_non_null(seen);
@@ -280,7 +280,7 @@ static void test_cuda_backend__sequences_run_again(void **state)
         const float x[2][2] = {{1, 3}, {10, 30}};
         double sum[3] = {0, 0, 7}, want[2] = {0};
         /* number of the first sequence; it depends on the alignment of the
-         * arrays, so that each alignment uses different sequences */
+         * arrays, so each alignment uses different sequences */
         const int first = (int)bench->lie;
         int n_called = 0;
         es_mem *of_x = store_floats(bench, x[0], 2), *of_sum;

@@ -154,8 +154,8 @@ static void test_cuda_linear__weight_gradient(void **state)
 {
     (void)state;
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &es_linear_extents)) {
-        /* Has more rows than one block of threads sums, so that the last chunk
-         * of rows is incomplete. */
+        /* Has more rows than one block of threads sums, so the last chunk of
+         * rows is incomplete. */
         static const es_linear_sizes tall = {4301, 2, 140, false, 133};
         for (size_t i = 0; i < N_SIZES; i++) {
             check_weight_of(bench, &all_sizes[i], true, i % 2);
@@ -200,9 +200,9 @@ static void product_by(es_precision precision, float *y, const float *x,
     ops->close(backend);
 }
 
-/* tf32 drops 13 bits of both inputs, so that each product has a relative error
- * of up to 2^-10. To show that tf32 is used, the error of the sum must be at
- * least a hundredth of this. */
+/* tf32 drops 13 bits of both inputs, so each product has a relative error of up
+ * to 2^-10. To show that tf32 is used, the error of the sum must be at least a
+ * hundredth of this. */
 static void test_cuda_linear__tf32(void **state)
 {
     (void)state;

@@ -420,8 +420,8 @@ static void check_measure_of(es_bench *bench, int n_layer, int n_batch,
         for (int i = 0; h > 0 && i < ES_N_HEAD_SERIES; i++)
             want[h].values[i] = h + i + 0.25;
     }
-    /* The array is passed as elements of 8 bytes, so that the bench misaligns
-     * it by a multiple of 8 bytes only. */
+    /* The array is passed as elements of 8 bytes, so the bench misaligns it by
+     * a multiple of 8 bytes only. */
     r.sums = es_bench_put(bench, ES_CHANGE, want, heads * sizeof *want / 8, 8);
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
         if (rows[k])

@@ -342,8 +342,8 @@ def test_a_sink_of_nan_makes_rows_nonfinite(by, monkeypatch):
 
 @pytest.mark.parametrize("by", BY)
 def test_a_collapsed_head_is_exact(by, monkeypatch):
-    """The entropy is 0.01 and the scores are large, so that the formula "log-sum-exp
-    minus mean score" would have a large rounding error."""
+    """The entropy is 0.01 and the scores are large, so the formula "log-sum-exp minus
+    mean score" would have a large rounding error."""
     h, kv = heads_of(by)
     query, key = torch.randn(B, h, T, D) * 20, torch.randn(B, kv, T, D) * 20
     got = measure(by, query, key, Attention(causal=True), monkeypatch)

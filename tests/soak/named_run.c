@@ -41,8 +41,7 @@ static void forgive(es_status status)
         fprintf(stderr, "named_run: %s\n", es_message());
 }
 
-/* The entropies of the first heads collapse, so that there are flags and
- * alerts. */
+/* The entropies of the first heads collapse, so there are flags and alerts. */
 static es_status write_samples(es_writer *writer, int64_t run, const char *text)
 {
     static const char *const names[] = {"entropy", "loss"};

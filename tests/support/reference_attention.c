@@ -95,7 +95,7 @@ static void attend_head(double *y, es_ref_result *result, const double *qkv,
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
         memcpy(result->rows[k] + row, rows + k * T, (size_t)T * sizeof *rows);
     /* If the two largest scores of a row with a small temperature are nearly
-     * equal, float32 could assign the weight to the other key. */
+     * equal, float32 could assign the weight of 1 to the wrong key. */
     for (int i = 0; log_t && is_softmax && i < T; i++)
         if (log_t[i] < log(1e-2))
             es_ref_note(result, gap[i] / 2e5);

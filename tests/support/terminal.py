@@ -193,8 +193,8 @@ class Program:
         os.kill(self.pid, number)
 
     def read(self, seconds):
-        """Reads output for at most `seconds`; returns False at the end of the
-        output."""
+        """Waits at most `seconds` for output, and reads it. Returns False at the end of
+        the output."""
         ready, _, _ = select.select([self.fd], [], [], seconds)
         if not ready:
             return True
@@ -210,9 +210,8 @@ class Program:
         return True
 
     def until(self, condition, seconds=60):
-        """Reads until condition() is true; returns False if it does not become
-        true.
-        """
+        """Reads output until condition() is true. Returns False if the condition is
+        still false at the end of the output or after `seconds`."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if condition():

@@ -178,8 +178,8 @@ TEST(an_infinite_gradient_reaches_the_keys_of_its_row)
     each_way(&(shape){1, 45, 1, 5, 0, false, false}, expect_spoilt_gradient);
 }
 
-/* Uses finite operands whose products overflow, so that the scores of one row
- * are infinite. */
+/* Uses finite operands whose products overflow, so the scores of one row are
+ * infinite. */
 static void expect_spoilt_product(attention_problem *p, const shape *s,
                                   const es_cpu_kernels *kernels)
 {

@@ -214,8 +214,8 @@ TEST(with_length_doubled_keys_change_nothing)
  * tiles. */
 static const int widths[] = {3, 4};
 
-/* The fourth powers of these scores overflow or underflow float32, so that
- * every row is NaN. */
+/* The fourth powers of these scores overflow or underflow float32, so every row
+ * is NaN. */
 TEST(a_plain_power_out_of_range_is_nan)
 {
     const float factors[] = {1e12f, 1e-14f};

@@ -174,9 +174,8 @@ TEST(an_infinite_query_spoils_its_row)
         }
 }
 
-/* In fp16 a product beyond 65504 becomes infinite, with either sign, so that
- * all of row 5 is NaN. Softmax would give a key with a score of -inf no
- * weight. */
+/* In fp16 a product beyond 65504 becomes infinite, with either sign, so all of
+ * row 5 is NaN. Softmax would give a key with a score of -inf no weight. */
 TEST(a_product_beyond_fp16_spoils_its_row)
 {
     for (int sign = -1; sign <= 1; sign += 2)

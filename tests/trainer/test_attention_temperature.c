@@ -63,8 +63,8 @@ TEST(a_nan_temperature_spoils_only_its_query)
     }
 }
 
-/* An infinite temperature makes every score 0, so that the row is uniform and
- * has no gradient. */
+/* An infinite temperature makes every score 0, so the row is uniform and has no
+ * gradient. */
 TEST(an_infinite_temperature_makes_a_uniform_row)
 {
     EACH_ATTENTION(p, kernels, open_tempered(1, 20, 1, 4))

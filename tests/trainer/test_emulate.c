@@ -110,9 +110,9 @@ TEST(a_wrong_rounding_is_detected_at_first_use)
 /* --- attention ------------------------------------------------------------ */
 
 /* One head with as many queries as dimensions, and with more than one block of
- * queries. The keys are the identity matrix, so that the elements of a query
- * equal its products q . k with the keys. The double reference can then use
- * rounded products as queries. */
+ * queries. The keys are the identity matrix, so the elements of a query equal
+ * its products q . k with the keys. The double reference can then use rounded
+ * products as queries. */
 enum { T = 35, N = T * T };
 
 typedef struct head_case {

@@ -16,8 +16,8 @@ static es_model_config sas(const char *arch)
 }
 
 /* Initially, queries are 0 and gains are 1. Each row of weights is uniform, so
- * that the weighted mean and the subtracted mean are equal, and each token's
- * output consists of its own values. */
+ * the weighted mean and the subtracted mean are equal, and each token's output
+ * consists of its own values. */
 TEST(attention_begins_as_the_identity)
 {
     const es_model_config config = sas("SM+ScFuFFN");

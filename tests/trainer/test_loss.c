@@ -6,8 +6,7 @@
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
-/* Limits blocks to three rows, so that the last block of the 10 rows is
- * shorter. */
+/* Limits blocks to three rows, so the last block of the 10 rows is shorter. */
 static int three_rows(int vocab)
 {
     (void)vocab;

@@ -10,8 +10,8 @@
 AUTO_OF(es_trainer, es_trainer_free)
 
 /* Limit beyond which gradients of logits overflow. In a step of 5 x 9 rows with
- * a scale of 65536 the largest gradient is about 1400, so that the scale must
- * be halved four times, or three times for smaller gradients. */
+ * a scale of 65536 the largest gradient is about 1400, so the scale must be
+ * halved four times, or three times for smaller gradients. */
 static float largest = 100;
 
 /* Every call whose number is a multiple of `period` overflows in this thread;

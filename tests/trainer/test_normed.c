@@ -161,8 +161,8 @@ NORMED_TEST(weight_norm_matches_finite_differences)
     float *dv = array(whole(&c), 1), *dg = array(n, 1);
     float *dv_before = copy(dv, whole(&c)), *dg_before = copy(dg, n);
     /* Keep |v| large: with a single row the exact dv is 0, but it is computed
-     * as a difference of terms that grow like 1 / |v|, so that a small |v|
-     * would cause large rounding errors. */
+     * as a difference of terms that grow like 1 / |v|, so a small |v| would
+     * cause large rounding errors. */
     for (int i = 0; i < whole(&c); i++)
         v[i] += v[i] < 0 ? -0.5f : 0.5f;
     double *m = cut(v, &c), *scale = widen(g, n), *along = cut(dw, &c);

@@ -121,7 +121,7 @@ static const step exact[] = {
      {0, -1}},
     {GPT2, QK, "SM+ScFuFFN+WNorm(FFN)", "SM+ScFuFFN", 3, {0, -1}},
     {GPT2, QK, "SM+ScFuFFNi1+SNorm(QK,FFN)", "SM+ScFuFFNi1", 3, {0, -1}},
-    /* The FFN is not linear, so that only the norms change. */
+    /* The FFN is not linear, so only the norms change. */
     {PYTHIA, ALL, "SM+LN+G+WNorm(QK,FFN)", "SM+LN+G", 3, {0, -1}},
     {GPT2, ALL, "SM+LR(layer)+SNorm(FFN)", "SM+LR(layer)", 3, {0, -1}},
     {GPT2,

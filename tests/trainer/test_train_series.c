@@ -294,7 +294,7 @@ TEST(all_records_single_temperatures_and_gains)
     assert_false(has("t.0", ES_PHASE_TRAIN));
 }
 
-/* The FFN of the last layer is fused, so that it has fewer gains. */
+/* The FFN of the last layer is fused, so it has fewer gains. */
 TEST(all_records_the_gains_of_ffns_of_different_kinds)
 {
     enum { D = 12, WIDE = 2 * D };

@@ -109,8 +109,7 @@ VARIANT_TEST(rows_become_sums_of_heads)
                   4);
 }
 
-/* There are more heads than threads, so that the heads are distributed
- * unevenly. */
+/* There are more heads than threads, so the heads are distributed unevenly. */
 VARIANT_TEST(sums_of_heads_do_not_depend_on_threads)
 {
     enum { L = 2, B = 3, H = 7, T = 5 };

@@ -264,7 +264,7 @@ TEST(damage_is_detected)
     }
 }
 
-/* SNorm's vectors are read before the step and compared after the step, so that
+/* SNorm's vectors are read before the step and compared after the step, so
  * damage to either array must be detected. */
 TEST(damaged_state_is_detected)
 {
