@@ -10,8 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Returns the text that was written to the stream of es_text_stream; NULL if
- * memory is short. */
+/* Closes the stream `out`, which es_text_stream has opened, and returns the
+ * text that was written to it; NULL if memory is short. */
 static char *end_text(FILE *out, char **text)
 {
     if (out && fclose(out) == 0)

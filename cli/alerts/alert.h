@@ -1,6 +1,6 @@
 /**
- * The texts of an alert: its id, which is the only key of an alert, the line
- * that people read, and the JSON object of deliveries.
+ * Formats the texts of an alert: the id that identifies it, a line for people,
+ * and the JSON object that deliveries contain.
  */
 #ifndef ES_CLI_ALERT_H
 #define ES_CLI_ALERT_H
@@ -10,8 +10,8 @@
 #include "store/ledger.h"
 
 /**
- * Receives an alert. If the result is not ES_OK, the reader reports no further
- * alerts.
+ * Receives an alert. If the result is not ES_OK, no further alerts are passed
+ * to the handler until the run is read again.
  */
 typedef es_status es_alert_handler(void *user, const es_alert *alert);
 

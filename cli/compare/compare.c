@@ -101,7 +101,8 @@ static void find_onsets(es_compared *to)
         const es_flag *flag = &to->summary->flags[i]; /* flags are sorted by
                                                          onset */
         if (flag->rule)
-            continue; /* rules of the user have no column in a comparison */
+            continue; /* a flag of a user's rule, for which tables have no
+                         column */
         es_onset *onset = &to->onsets[flag->kind];
         onset->n_episodes++;
         onset->stands = onset->stands || flag->stands;
@@ -245,8 +246,8 @@ typedef struct exchange {
     float *values;   /* (n) */
     uint32_t *block; /* (n) */
     uint32_t *stratum;
-    bool *first; /* (n_blocks, like `stratum`) true if the block belongs to the
-                    first group of runs */
+    bool *first; /* (n_blocks, like `stratum`) true if the block, which is one
+                    layer of a run, belongs to the first group of runs */
     es_exchange_space tests;
 } exchange;
 
@@ -264,7 +265,7 @@ static void free_exchange(exchange *space)
 
 static es_status grow_exchange(exchange *space, size_t n, size_t n_blocks)
 {
-    const char *what = "layers to exchange";
+    const char *what = "values of a permutation test";
     es_status status;
     es_exchange_space *tests = &space->tests;
     if ((status = es_grow(&space->values, n, sizeof(float), what)) < 0 ||
@@ -299,9 +300,9 @@ static void add_layer(es_blocks *to, exchange *space, const es_run_summary *run,
 }
 
 /* Computes the distance between the heads of the first n_first of `runs` and
- * the heads of the other runs, and the p of this distance. The test exchanges
- * layers of the same index or, if the runs have different numbers of layers,
- * any layers. */
+ * the heads of the other runs, and the p-value of this distance. The test
+ * exchanges layers of the same index or, if the runs have different numbers of
+ * layers, any layers. */
 static es_status test_entropies(double *distance, double *p, exchange *space,
                                 const es_run_summary *const *runs,
                                 size_t n_first, size_t n_runs)
@@ -381,8 +382,9 @@ static es_status test_configuration(testing *t, size_t index, size_t to)
     return test_entropies(&out->ks, &out->p, &t->space, t->chosen, n_first, n);
 }
 
-/* Adjusts one kind of p in all configurations by Holm's method. p_offset and
- * out_offset are the offsets in es_evidence of the p and of the adjusted p. */
+/* Adjusts one of the p-values of all configurations by Holm's method. p_offset
+ * and out_offset are the offsets of the p-value and of the adjusted p-value in
+ * es_evidence. */
 static void adjust_p(testing *t, size_t p_offset, size_t out_offset)
 {
     es_configuration *all = t->comparison->configurations;
@@ -443,7 +445,7 @@ static es_status compute_tests(es_comparison *comparison)
 {
     testing t = {.comparison = comparison};
     const size_t n = comparison->n_runs;
-    const char *what = "tests of runs";
+    const char *what = "statistical tests of runs";
     es_status status;
     if ((status = es_alloc(&t.chosen, n, sizeof *t.chosen, what)) < 0 ||
         (status = es_alloc(&t.a, n, sizeof *t.a, what)) < 0 ||

@@ -23,10 +23,10 @@
 typedef struct layout {
     const es_comparison *comparison;
     const es_table_options *options;
-    bool files;                   /* show file names, because the runs' names
-                                     are not unique */
-    bool labelled;                /* show the runs' labels, because they contain
-                                     more than the runs' names */
+    bool files;                   /* file names are shown, because the runs'
+                                     names are not unique */
+    bool labelled;                /* the runs' labels are shown, because they
+                                     contain more than the runs' names */
     bool evaluated;               /* at least one run was evaluated */
     bool best;                    /* the best evaluation of at least one run
                                      is not its last */
@@ -36,8 +36,8 @@ typedef struct layout {
     bool onsets[ES_N_FLAG_KINDS]; /* at least one run has a flag of this kind */
     bool nonfinite;               /* at least one head has a value that is not
                                      finite */
-    bool matrix;                  /* show distances as a matrix instead of as
-                                     columns */
+    bool matrix;                  /* distances are shown as a matrix instead of
+                                     as columns */
     bool cut;                     /* at least one mean excludes runs whose
                                      perplexity is not finite */
     bool costs;                   /* modelled costs differ between runs */
@@ -158,8 +158,8 @@ static void put_settings(es_sheet *sheet, const es_comparison *comparison,
     }
 }
 
-/* Returns the column title of a band of entropies, which is the same as in the
- * table of runs. */
+/* Returns the column title of a band of entropies. The table that
+ * `entropy-scan` prints without --compare has the same titles. */
 static const char *band_title(int band)
 {
     const es_field *field = NULL;

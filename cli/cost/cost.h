@@ -142,8 +142,8 @@ es_status es_cost_print_table(FILE *stream, const es_cost_entry *entries,
  *   "measured":[{"operation","numbers","bytes","rounds","seconds",
  *   "modelled_bytes":{"modelled","low","high"}}]}]}
  *
- * An unknown number is null, and a further member of the object contains its
- * state, such as "missing".
+ * An unknown number is null; the object then has another member that says why,
+ * for example "missing".
  */
 void es_cost_print_json(FILE *stream, const es_cost_entry *entries, size_t n);
 
@@ -164,7 +164,7 @@ es_status es_cost_draw_weights(es_picture **out,
                                const es_cost_options *options) ES_MUST_USE;
 
 /**
- * Draws the other figures, as bars. Returns the statuses of
+ * Draws FLOPs, communication or latency as bars. Returns the statuses of
  * es_bars_draw.
  */
 es_status es_cost_draw(es_picture **out, const es_cost_entry *entries, size_t n,

@@ -31,9 +31,9 @@ typedef struct plan {
     char (*subtitles)[64];       /* (n_panels) */
     const char **groups;         /* (n_groups) */
     const char *series[MOST_PARTS];
-    double inside, outside; /* largest half widths of the intervals, relative to
-                               the modelled values: of models inside and of
-                               models outside the fitted range */
+    double inside, outside; /* largest half width of an interval, relative to
+                               the modelled value, among the models inside and
+                               among those outside the fitted range */
     bool unknown;           /* true if at least one model has no modelled
                                cost */
     char note[512];

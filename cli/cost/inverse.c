@@ -1,6 +1,6 @@
 /* Implements entropy-scan cost --figure inverse, which draws the error of a
- * polynomial that approximates 1/x over the number of its factors
- * (PowerSoftmax, figure 7). The figure needs no model. */
+ * polynomial that approximates 1/x against the number of its factors (figure 7
+ * of the PowerSoftmax paper). The figure needs no model. */
 #include "analyzer/polynomial/approximation.h"
 #include "cli/cost/cost.h"
 #include "render/figures/curves.h"

@@ -9,8 +9,8 @@
 
 typedef es_polynomial_cost approximation(double k, double error);
 
-/* Prints a table of the iterations and levels that an approximation needs, by
- * the range of the argument and the relative error. */
+/* Prints how many iterations and multiplicative levels an approximation needs:
+ * a row for each range of the argument, two columns for each relative error. */
 static es_status print_iterations(FILE *stream, approximation *cost)
 {
     static const double ranges[] = {10, 67, 100, 128, 512, 750, 1e3, 1e4, 1e6};
@@ -60,23 +60,24 @@ static es_status print_gelu(FILE *stream)
 es_status es_cost_print_polynomials(FILE *stream)
 {
     es_status status;
-    fputs("inverse of PowerSoftmax's sum (Goldschmidt): factors and levels for "
-          "a relative error;\n"
-          "range: largest argument divided by the smallest, in the stable form "
-          "at most the keys of a row\n",
+    fputs("inverse of PowerSoftmax's sum (Goldschmidt): number of factors "
+          "and of multiplicative levels that reach each relative error;\n"
+          "range: largest argument divided by the smallest one; in the stable "
+          "form, at most the number of keys in a row\n",
           stream);
     if ((status = print_iterations(stream, es_polynomial_inverse)) < 0)
         return status;
     fputs("\n"
-          "inverse square root of LayerNorm (Newton): steps and levels\n",
+          "LayerNorm's inverse square root (Newton): number of steps and of "
+          "levels\n",
           stream);
     if ((status = print_iterations(stream, es_polynomial_rsqrt)) < 0)
         return status;
     fputs("\n"
-          "GELU as x p(u), u = 1.702 x, where p approximates the sigmoid by "
-          "degree (Chebyshev): the error that p adds\n"
-          "to the 0.0203 of x sigmoid(u); beyond the range it grows without "
-          "bound\n",
+          "GELU as x p(u), u = 1.702 x, where p is a Chebyshev approximation "
+          "of the sigmoid: for each degree of p,\n"
+          "the error that p adds to the 0.0203 of x sigmoid(u); beyond the "
+          "range, this error grows without bound\n",
           stream);
     return print_gelu(stream);
 }

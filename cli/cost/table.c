@@ -101,7 +101,8 @@ static void print_notes(FILE *stream, const es_cost_entry *entries, size_t n)
                 n_outside, n);
 }
 
-/* AERO's tables count one of the two LayerNorms of simplified blocks. */
+/* Prints the cost of a model with simplified blocks as AERO's tables count it:
+   with only one of the model's two LayerNorms. */
 static void print_as_counted(FILE *stream, const es_cost_entry *entry)
 {
     const es_arch *arch = &entry->model.shape.arch;

@@ -1,7 +1,7 @@
 /* Implements entropy-scan cost --figure weights, which draws the attention
  * weights that softmax and PowerSoftmax give to the scores of a normal, a
- * uniform and an evenly spaced vector (PowerSoftmax, figure 1). The figure
- * needs no model. */
+ * uniform and an evenly spaced vector (figure 1 of the PowerSoftmax paper). The
+ * figure needs no model. */
 #include "cli/cost/cost.h"
 #include "render/figures/curves.h"
 
@@ -10,7 +10,8 @@
 
 enum { SCORES = 32, KINDS = 4, VECTORS = 3, NORMAL = 0, UNIFORM = 1 };
 
-#define WIDEST 3.0 /* largest absolute score of the last two vectors */
+/* Largest absolute score of the uniform and of the evenly spaced vector. */
+#define WIDEST 3.0
 
 /* Powers of PowerSoftmax; 0: softmax. */
 static const int powers[KINDS] = {0, 2, 4, 8};

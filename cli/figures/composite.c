@@ -1,8 +1,8 @@
 /*
  * Draws several figures on one page. Each figure is drawn twice: first alone,
  * to find its natural width, margins and legend; then with the common width and
- * margins. The resulting pages are stacked vertically.
- */
+ * margins. The second drawings are stacked vertically.
+ * */
 #include "cli/figures/drawing.h"
 #include "render/picture.h"
 

@@ -202,7 +202,8 @@ es_figure_style es_figures_style(const es_figure_options *options,
     const bool text = format == ES_FORMAT_TEXT;
     const double page =
         format == ES_FORMAT_PNG && !options->in_points ? ES_PIXELS_A_POINT : 1;
-    double across = page, down = page; /* units of the size per point */
+    double across = page, down = page; /* number of units of the requested size
+                                          per point */
     if (text && !options->in_points) {
         across = 1 / ES_CELL_WIDTH;
         down = 1 / ES_CELL_HEIGHT;

@@ -1,8 +1,8 @@
 /*
- * The drawing of a figure: its memory, the titles and steps of its runs, the
- * grouping of runs that differ only in the seed, and the colour scale that
- * suits a series.
- */
+ * Implements the drawing of a figure: manages its memory, makes the titles of
+ * its runs, groups runs that differ only in the seed, and chooses the colour
+ * scale that suits a series.
+ * */
 #include "cli/figures/drawing.h"
 
 #include "analyzer/base/checked.h"
@@ -11,7 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Smallest ratio of maximum to minimum for which colours are logarithmic. */
+/* The colour scale is logarithmic if the ratio of the largest to the smallest
+   value is at least this number. */
 #define HUGE_RANGE 1000.0
 
 es_status es_drawing_alloc(es_drawing *drawing, void *pointer, size_t n,

@@ -66,23 +66,19 @@ es_status es_drawing_fold(es_drawing *drawing, size_t most) ES_MUST_USE;
  * Maximum number of panels of normal size; a figure with more panels draws
  * small ones.
  */
+/* * * Sets *out to the runs that run i of the drawing represents, or to run i
+ * alone * if the runs are not grouped. Returns the number of these runs, which
+ * the * drawing owns. */
 #define ES_PANELS_MOST 12
-
-/**
- * Sets *out to the runs that run i of the drawing represents, or to run i alone
- * if the runs are not grouped. Returns the number of these runs, which the
- * drawing owns.
- */
 size_t es_drawing_members(const es_run_summary *const **out,
                           const es_drawing *drawing, size_t i);
 
 /** Returns the title of run i of the drawing. */
 const char *es_drawing_title(const es_drawing *drawing, size_t i);
 
+/* * Prints the step of a run's summary, such as "step 400" or "step 400, eval".
+ * * Returns out (ES_CAPTION_MAX bytes). */
 #define ES_CAPTION_MAX 64
-
-/** Prints the step of a run's summary, such as "step 400" or "step 400, eval".
- *  Returns out (ES_CAPTION_MAX bytes). */
 char *es_drawing_step(char *out, const es_run_summary *run);
 
 typedef struct es_series_scale {
@@ -93,8 +89,8 @@ typedef struct es_series_scale {
 } es_series_scale;
 
 /**
- * Returns a colour scale for values of the drawing's series, which ends at
- * `top`. If `top` is NaN, no scale is possible.
+ * Returns a colour scale that ends at `top`, for the values of the drawing's
+ * series. If `top` is NaN, no scale is possible.
  *
  * The scale begins at 0 for amounts, fractions and counts, otherwise at the
  * smallest value, so that differences between heads are visible. The scale is
@@ -110,8 +106,8 @@ es_series_scale es_drawing_scale(const es_drawing *drawing,
 es_level es_drawing_level(es_severity severity);
 
 /**
- * Returns the largest m (the largest entropy of a run) of all runs, at which a
- * common scale ends; NaN if no m is known.
+ * Returns the upper end of a scale shared by all runs: the maximum of the runs'
+ * m, where m is the largest entropy of a run; NaN if no m is known.
  */
 double es_drawing_top(const es_drawing *drawing);
 
@@ -142,8 +138,9 @@ struct es_figure_entry {
 /** The table of all figures, indexed by es_figure_kind. */
 extern const es_figure_entry es_figure_entries[ES_N_FIGURES];
 
-/** Draws an overview that has only the column of heads. This overview replaces
- *  the figure bands if there are many runs. Returns the same statuses as
+/** Draws an overview of the runs with a single column, which shows the shares
+ *  of heads in each quarter of the largest entropy. It replaces the figure
+ *  bands if there are many runs. Returns the same statuses as
  *  es_figure_draw. */
 es_status es_overview_of_heads(es_picture **out,
                                es_drawing *drawing) ES_MUST_USE;

@@ -101,15 +101,15 @@ typedef struct es_figure_options {
     double width, height;
     bool in_points; /* true if width and height are in points in every
                        format */
-    /* For text: width of the page in columns if no size and medium are given;
-     * and the characters and colours of the terminal. */
+    /* For text: the width of the page in columns, used if neither size nor
+     * medium is given; and the characters and colours of the terminal. */
     int columns;
     es_depth depth;
     double letters_size; /* font size of labels in points; 0: default */
     es_colormap colormap;
     es_theme theme;
-    /* False: text is drawn in dark colours, which suit most terminals, and
-     * other formats in light ones. */
+    /* False if the user chose no theme: text then has the dark theme, which
+     * suits most terminals, and other formats have the light theme. */
     bool theme_given;
     es_medium medium;
     es_heads_spread spread; /* curves */
@@ -186,20 +186,20 @@ es_status es_figures_set_spikes(es_figure_options *options,
 
 /**
  * Assigns `output` (the argument of -o) to the figures that have no file name.
- * A single figure is written to that file, and any number to standard output
- * ("-"). Several figures become the pages of
- * the document `output` if `output` ends in .pdf and is not a folder; otherwise
- * they are written to the folder `output`.
+ * A single figure is written to that file; if `output` is "-", all figures are
+ * written to standard output. Several figures become the pages of the document
+ * `output` if `output` ends in .pdf and is not a folder; otherwise they are
+ * written to the folder `output`.
  *
  * Returns true if `output` was used.
  */
 bool es_figures_place(es_figure_options *options, const char *output);
 
 /**
- * Chooses the format of a figure: the format `format` if it is not NULL,
- * otherwise the format of the extension of `file`, text if `file` is "-" and
- * standard output is a terminal, or PNG otherwise. Also checks that the format
- * allows the size in the options.
+ * Chooses the format of a figure: `format` if it is not NULL; else the format
+ * that belongs to the extension of `file`; else text if `file` is "-" and
+ * standard output is a terminal; else PNG. Also checks that the format allows
+ * the size in the options.
  *
  * Returns ES_OK, or ES_EUSAGE if format and file name contradict each other,
  * the format is unknown, or the format does not allow the size.
@@ -218,8 +218,9 @@ es_status es_figures_set_format(es_figure_options *options,
 es_figure_style es_figures_style(const es_figure_options *options,
                                  es_format format);
 
-/** Writes a picture like es_picture_write; text has the width, characters and
- *  colours of the options, and colours only if the stream gets them. */
+/** Writes a picture like es_picture_write. Text has the width, characters and
+ *  colours of the options, but no colours if `out` should get none
+ *  (es_print_has_colour). */
 es_status es_figure_write(const es_picture *picture, FILE *out,
                           es_format format, const es_figure_options *options,
                           const es_picture_note *notes,

@@ -161,7 +161,8 @@ static es_status average(es_heatmap_panel *panel, es_drawing *drawing, size_t i,
 /* --- runs that became NaN --------------------------------------------------*/
 
 typedef struct count {
-    size_t finite, broken; /* finite values; NaN and infinite values */
+    size_t finite, broken; /* number of finite values; number of NaN and
+                              infinite values */
 } count;
 
 static count count_values(const float *values, size_t n)

@@ -52,16 +52,17 @@ static es_status read_phase(es_group_lines *out, es_drawing *drawing, size_t i,
 
 /* The values of a line that the y axis should show. */
 typedef struct tail {
-    double high; /* the largest one without outliers; NaN if there is none */
-    bool rises;  /* true if it is far above the line's first value */
+    double high; /* largest value that is not an outlier; NaN if there is
+                    none */
+    bool rises;  /* true if `high` is far above the line's first value */
 } tail;
 
 /*
- * Measures the finite values of a line from step `from` on, or of its upper
- * bounds if its seeds are merged. Outliers, which would flatten all other
- * values, are left out: with d as the distance between the 5% and the 95%
- * quantile, values more than 3 d above the 95% quantile.
- */
+ * Finds the largest finite value of a line from step `from` on (of the upper
+ * bounds if seeds are merged). Outliers are ignored, because they would flatten
+ * all other values. An outlier is more than 3 d above the 95% quantile, where d
+ * is the distance between the 5% and the 95% quantile.
+ * */
 static es_status measure_tail(tail *out, es_drawing *drawing,
                               const es_group_lines *lines, double from)
 {
@@ -92,8 +93,8 @@ static es_status measure_tail(tail *out, es_drawing *drawing,
     return ES_OK;
 }
 
-/* Returns the step at which the last two thirds of the run begin, up to its
- * last finite value. */
+/* Considers the run up to its last finite value, and returns the step at which
+ * the last two thirds of it begin. */
 static double last_thirds(const pair *p)
 {
     double first = INFINITY, last = -INFINITY;
@@ -110,12 +111,13 @@ static double last_thirds(const pair *p)
 }
 
 /* Chooses the upper limit of the y axis: the largest value in the last two
- * thirds of each run. Runs that diverge do not count if there are others. *out
- * is NaN if there is no such value. */
+ * thirds of each run. Runs that diverge are ignored unless all runs diverge.
+ * *out is NaN if there is no such value. */
 static es_status choose_limit(double *out, es_drawing *drawing,
                               const pair *pairs)
 {
-    double limits[] = {NAN, NAN}; /* of runs that fall, and that diverge */
+    double limits[] = {NAN, NAN}; /* limit for runs that do not diverge, and
+                                     limit for runs that diverge */
     for (size_t i = 0; i < drawing->n; i++) {
         double from = last_thirds(&pairs[i]);
         tail train, eval;

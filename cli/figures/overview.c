@@ -128,7 +128,7 @@ static double last_of(const es_run_summary *run)
 }
 
 /* Collects the ranges of steps in which a flag of any run was active. A flag
- * that is still active ends with its run. */
+ * that is still active at the end of its run ends there. */
 static es_status set_flags(es_overview_row *row, es_drawing *drawing,
                            const members *m)
 {

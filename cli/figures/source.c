@@ -212,8 +212,9 @@ static es_status push_all(es_trace *trace, es_drawing *drawing, source *from,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/* Replaces each of the n values in `best` by the smaller (`least`) or larger of
- * this value and the value in `line`. NaN takes precedence over any number. */
+/* Replaces each of the n values in `best` by the value in `line` if that is
+ * smaller (`least` is true) or larger (`least` is false). NaN takes precedence
+ * over any number. */
 static void fold_line(float *best, const float *line, size_t n, bool least)
 {
     for (size_t i = 0; i < n; i++) {

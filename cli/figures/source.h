@@ -84,9 +84,10 @@ es_status es_lines_smooth(es_run_lines *lines, es_drawing *drawing) ES_MUST_USE;
 es_status es_lines_spikes(float **out, const es_run_lines *lines,
                           es_drawing *drawing) ES_MUST_USE;
 
-/** The runs of one configuration merged into lines: the mean, the smallest and
- *  the largest finite value at every step of any run. If a run has no sample at
- *  a step, its value is interpolated by es_stats_align. */
+/** The lines of a configuration's runs, merged: the mean, the smallest and the
+ *  largest finite value at each step at which at least one run has a sample. If
+ *  another run has no sample at a step, its value is interpolated by
+ *  es_stats_align. */
 typedef struct es_group_lines {
     es_run_lines mean, low, high; /* low and high are empty if only one run has
                                      the series */
@@ -108,10 +109,9 @@ es_status es_group_lines_read(es_group_lines *out, es_drawing *drawing,
                               size_t i, const es_lines_query *query,
                               bool exponential) ES_MUST_USE;
 
+/* * Prints the label of a run, such as "SM", or for several seeds "SM (2 of 3 *
+ * seeds, 1 NaN)". Returns out. */
 #define ES_GROUP_TEXT_MAX 512
-
-/** Prints the label of a run, such as "SM", or for several seeds "SM (2 of 3
- *  seeds, 1 NaN)". Returns out. */
 char *es_group_label(char out[ES_GROUP_TEXT_MAX], const es_drawing *drawing,
                      size_t i, const es_group_lines *lines);
 
@@ -159,22 +159,17 @@ typedef struct es_steps {
     bool merged;        /* true if a column has several samples */
 } es_steps;
 
-#define ES_STEPS_MOST 2048
-
-/**
- * Reads a head or layer series over all its steps.
- *
- * The width of a column is the most frequent interval between two samples, or a
- * multiple of this interval if there would be too many columns; es_raster_wins
- * then chooses which of the column's samples is shown in each row. A sample
- * also fills the columns up to the next sample, unless this gap is much longer
+/* * * Reads a head or layer series over all its steps. * * The width of a
+ * column is the most frequent interval between two samples, or a * multiple of
+ * this interval if there would be too many columns; es_raster_wins * then
+ * chooses which of the column's samples is shown in each row. A sample * also
+ * fills the columns up to the next sample, unless this gap is much longer *
  * than the gaps before and after it; the columns of such a gap are missing. The
- * value of a layer is the mean of its heads, or NaN if a head is not finite.
- *
- * Reads the series twice. Memory is bounded by ES_STEPS_MOST columns, or fewer
- * if there are many heads. Returns ES_OK; ES_ENOTFOUND, ES_EIO, ES_EFORMAT,
- * ES_ENOMEM.
- */
+ * * value of a layer is the mean of its heads, or NaN if a head is not finite.
+ * * * Reads the series twice. Memory is bounded by ES_STEPS_MOST columns, or
+ * fewer * if there are many heads. Returns ES_OK; ES_ENOTFOUND, ES_EIO,
+ * ES_EFORMAT, * ES_ENOMEM. */
+#define ES_STEPS_MOST 2048
 es_status es_steps_read(es_steps *out, es_drawing *drawing,
                         const es_run_summary *run) ES_MUST_USE;
 
@@ -187,8 +182,8 @@ es_status es_source_has(const es_run_summary *run, const char *series,
                         const char *label) ES_MUST_USE;
 
 /**
- * Prints the names of a run's series with samples, such as "alpha, beta,
- * entropy". A series that was recorded in both phases is listed once.
+ * Prints the names of those series of a run that have samples, such as "alpha,
+ * beta, entropy". A series that was recorded in both phases is listed once.
  *
  *   heads  if true, only series with one value per head are listed
  */

@@ -174,8 +174,8 @@ void es_output_abandon(es_output *output)
     if (!output)
         return;
     es_outfile_abandon(output->file);
-    remove_temporaries(0); /* also the log, which SQLite keeps if it could not
-                              checkpoint it */
+    remove_temporaries(0); /* also removes the write-ahead log, which SQLite
+                              keeps if the checkpoint failed */
     release_output(output);
 }
 

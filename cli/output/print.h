@@ -23,7 +23,8 @@ void es_print_note(const char *fmt, ...) ES_PRINTF(1, 2);
 void es_print_failure(void);
 
 /**
- * Values of --color. With AUTO, es_colour_suits decides if text is coloured.
+ * Values of --color. With AUTO, es_colour_suits decides whether text is
+ * coloured.
  */
 typedef enum es_colours {
     ES_COLOURS_AUTO,

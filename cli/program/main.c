@@ -23,8 +23,8 @@ static int check_stdout(int code)
         es_fail(ES_EIO, "standard output: cannot write: %s", strerror(errno)));
 }
 
-/* Removes the first n bytes of `text`, and overwrites the free bytes at its end
-   with zeros. */
+/* Removes the first n bytes of `text`, and fills the n bytes that become free
+   at its end with zeros. */
 static void cut_out(char *text, size_t n)
 {
     const size_t left = strlen(text + n);

@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Time in seconds, longer than a clock tick of any file system. */
+/* Time in seconds that is longer than the steps of any file system's time
+   stamps. */
 #define TICK 0.1
 /* Size in bytes from which a group of small files is pushed. */
 #define GROUP_BYTES (8 << 20)

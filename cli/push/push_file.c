@@ -169,7 +169,8 @@ static es_status find_alerts(void *user, const es_push_alert **out, size_t *n)
         .handler = add_alert,
         .user = judged};
     if (strcmp(judged->follow.uuid, r->info.uuid) != 0)
-        forget_alerts(judged); /* the file now has another run here */
+        forget_alerts(judged); /* the file now has another run with this
+                                  index */
     status =
         es_follow_read(&judged->follow, r->reader, r->run, &about, &options);
     *out = judged->alerts;

@@ -7,25 +7,24 @@
 
 /* Maximum number of small files that a worker keeps open and pushes
    together. */
+/* * A worker, which pushes files through its own connection. Several workers
+ * run * in parallel. */
 #define ES_PUSH_GROUP 32
-
-/** A worker, which pushes files through its own connection. Several workers run
- *  in parallel. */
 typedef struct es_push_worker {
     es_pusher *pusher;
     const es_push_options *options;
     es_push_result result; /* counts of what this worker has pushed */
 } es_push_worker;
 
-/** A run whose judging continues at the next push of its file. */
+/** The state of a run whose judging continues at the next push of its file. */
 typedef struct es_push_judged es_push_judged;
 
-/** What earlier rounds know about a file. */
+/** The state of a file, which is kept between rounds. */
 typedef struct es_push_known {
     es_stamp stamp;
     bool is_done, is_reported;
-    es_push_judged **judged; /* (n_judged) one for each run; elements may be
-                                NULL */
+    es_push_judged **judged; /* (n_judged) state of judging each run; elements
+                                may be NULL */
     size_t n_judged;
     char path[];
 } es_push_known;

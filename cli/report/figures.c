@@ -12,10 +12,10 @@
 #include <zlib.h>
 
 enum {
-    PANELS_MOST = 12, /* maximum number of runs of a figure that has a panel or
-                         more per run */
-    READ_MOST = 150,  /* maximum number of runs of a figure that reads every run
-                         again */
+    PANELS_MOST = 12, /* maximum number of runs of a figure that has one or more
+                         panels per run */
+    READ_MOST = 150,  /* maximum number of runs of a figure for which every run
+                         is read again */
     SHARE = 5         /* the figures get a fifth of the page */
 };
 
@@ -117,11 +117,12 @@ static es_status add_figure(es_report_figures *to, es_figure_kind kind,
     if (status == ES_OK)
         status =
             pack(figure, svg, n, left < FIGURE_BYTES ? left : FIGURE_BYTES);
-    else if (status == ES_ENOTFOUND) { /* the runs together have no such
-                                          figure */
+    else if (status == ES_ENOTFOUND) { /* this figure cannot be drawn from these
+                                          runs */
         to->n--;
         status = ES_OK;
-    } else if (status == ES_EUSAGE) /* the figure refuses the runs */
+    } else if (status == ES_EUSAGE) /* the message says why the figure cannot
+                                       show these runs */
         status = es_copy_text(&figure->reason, es_message());
     free(svg);
     return status;
@@ -139,8 +140,8 @@ es_status es_report_figures_draw(es_report_figures *out,
         return status;
     for (int i = 0; i < ES_N_FIGURES && status == ES_OK; i++) {
         const es_figure_kind kind = (es_figure_kind)i;
-        /* If the figure is left out, do not read every run to see if it
-         * fits. */
+        /* A figure with too many runs is left out in any case, so it suffices
+         * to see if it fits the first runs. */
         const bool too_many = n > most_runs(kind);
         size_t n_fitting = 0;
         status = es_figure_fitting(fitting, &n_fitting, kind, runs,

@@ -23,10 +23,9 @@
 #include "store/map.h"
 #include <stdio.h>
 
+/* * Target size in bytes of a page of up to 150 runs. The target grows to twice
+ * * this size for 500 runs. Series are thinned to reach the target. */
 #define ES_REPORT_NAMES 64
-
-/** Target size in bytes of a page of up to 150 runs. The target grows to twice
- *  this size for 500 runs. Series are thinned to reach the target. */
 #define ES_REPORT_BYTES 2000000
 /* Estimated size of a series on the page in bytes, without its samples. */
 #define ES_REPORT_SERIES_BYTES 250
@@ -143,17 +142,19 @@ es_status es_report_samples_read(es_report_samples *out, es_reader *reader,
 
 void es_report_samples_free(es_report_samples *samples);
 
-/** The attention maps of a run's layers that fit into a limit: the maps of the
- *  last steps, with the phase and size of the last map of the file. */
+/** The attention maps of a run's layers at its last steps, as many steps as a
+ *  limit allows. All maps have the phase and size of the last map in the
+ *  file. */
 typedef struct es_report_maps {
     size_t n_layer;
     es_map first;   /* description of one of the maps */
     int64_t *steps; /* (n_steps) */
     size_t n_steps;
-    size_t n_recorded; /* number of all steps with maps of this kind */
+    size_t n_recorded; /* number of all steps with maps of this phase and
+                          size */
     float *values; /* (n_steps,L,S,S), rounded to three digits; missing where a
                       layer has no map */
-    size_t n_seen, from; /* used during the reading */
+    size_t n_seen, from; /* used only while the maps are being read */
 } es_report_maps;
 
 /**
@@ -173,18 +174,15 @@ es_status es_report_maps_read(es_report_maps *out, es_reader *reader,
 void es_report_maps_free(es_report_maps *maps);
 
 /* Maximum number of weights in all maps of a run, which need 0.5 MB. */
-#define ES_REPORT_MAP_VALUES 300000
-
-/**
- * Writes the attention maps of a run's layers as a JSON element of class
- * "maps":
- * {"run","phase","layers","size","ctx","recorded","steps":[..],"packed"}.
- * "packed" has the weights (steps,layers,size,size), float32 rounded to three
+/* * * Writes the attention maps of a run's layers as a JSON element of class *
+ * "maps": *
+ * {"run","phase","layers","size","ctx","recorded","steps":[..],"packed"}. *
+ * "packed" has the weights (steps,layers,size,size), float32 rounded to three *
  * digits, as a zlib stream in base64. If not all steps fit into the page, only
- * the last steps are written; "recorded" is the number of all steps with maps
- * in the run. Writes nothing if the run has no maps or the maps of one step are
- * too large. Returns the statuses of es_report_write.
- */
+ * * the last steps are written; "recorded" is the number of all steps with maps
+ * * in the run. Writes nothing if the run has no maps or the maps of one step
+ * are * too large. Returns the statuses of es_report_write. */
+#define ES_REPORT_MAP_VALUES 300000
 es_status es_report_write_maps(FILE *out, es_reader *reader, size_t run,
                                const es_run_summary *summary,
                                size_t n_runs) ES_MUST_USE;
@@ -193,12 +191,13 @@ es_status es_report_write_maps(FILE *out, es_reader *reader, size_t run,
 typedef struct es_report_figure {
     es_figure_kind kind;
     unsigned char *packed; /* (n_packed) the SVG as a zlib stream */
-    size_t n_packed, size; /* size of the SVG */
+    size_t n_packed, size; /* sizes of the compressed and of the original SVG in
+                              bytes */
     char *reason;          /* NULL if the SVG is in the page */
 } es_report_figure;
 
 typedef struct es_report_figures {
-    es_report_figure *list; /* (n) at most one of each kind */
+    es_report_figure *list; /* (n) figures, at most one of each kind */
     size_t n;
 } es_report_figures;
 
@@ -217,7 +216,7 @@ es_status es_report_figures_draw(es_report_figures *out,
                                  const es_run_summary *const *runs, size_t n,
                                  size_t page_bytes) ES_MUST_USE;
 
-/** Returns the size of the figures in the page. */
+/** Returns the number of bytes that the figures take in the page. */
 size_t es_report_figures_bytes(const es_report_figures *figures);
 
 /** Writes a JSON element of class "figure" for each figure: {"name","about"},

@@ -7,9 +7,9 @@
  * first, the sample with a value furthest below the corresponding value of the
  * first, and the sample with a value furthest above. If the value of the first
  * sample is finite, a NaN or infinity is treated as further away than any
- * finite value; if it is not finite, any finite value is treated so. Missing
- * values are ignored. The last sample is always kept; if the capacity is below
- * 4, only the first and the last sample are kept.
+ * finite value; if it is not finite, any finite value is treated as further
+ * away. Missing values are ignored. The last sample is always kept; if the
+ * capacity is below 4, only the first and the last sample are kept.
  */
 #ifndef ES_REPORT_THIN_H
 #define ES_REPORT_THIN_H
@@ -46,18 +46,11 @@ typedef struct es_thin {
 } es_thin;
 
 /* Minimum capacity, which suffices for the first and the last sample. */
+/* * * Creates an es_thin. * * n_values values per sample; at least 1 *
+ * n_samples number of samples that will be added; further samples are * ignored
+ * * capacity maximum number of samples to keep; at least ES_THIN_LEAST * *
+ * Returns ES_OK or ES_ENOMEM. */
 #define ES_THIN_LEAST 2
-
-/**
- * Creates an es_thin.
- *
- *   n_values   values per sample; at least 1
- *   n_samples  number of samples that will be added; further samples are
- *              ignored
- *   capacity   maximum number of samples to keep; at least ES_THIN_LEAST
- *
- * Returns ES_OK or ES_ENOMEM.
- */
 es_status es_thin_new(es_thin **out, size_t n_values, size_t n_samples,
                       size_t capacity) ES_MUST_USE;
 

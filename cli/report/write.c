@@ -52,8 +52,8 @@ static es_status print_summary(filling *f)
                : es_fail(ES_ENOMEM, "out of memory for the summary");
 }
 
-/* Compresses the summary. The compressed size is about a tenth for many runs,
- * because their configurations and flags are repetitive. */
+/* Compresses the summary. With many runs, the compressed size is about a tenth
+ * of the original, because their configurations and flags are repetitive. */
 static es_status pack_summary(filling *f)
 {
     f->n_packed = compressBound(f->n_summary);
@@ -311,7 +311,7 @@ void es_report_write_live(FILE *out, const es_report_live *live)
 {
     const filling f = {.out = out, .live = live, .title = live->title};
     if (put_page(&f) != ES_OK)
-        fputs(es_message(), out); /* a mistake in the template */
+        fputs(es_message(), out); /* the page's template is wrong */
 }
 
 void es_report_write_live_policy(FILE *out)

@@ -17,7 +17,7 @@ typedef struct damaged_file {
                             series */
     size_t n, n_printed;
     bool is_behind, behind_printed; /* true if a part of the file could not be
-                                       read */
+                                       read; true once this was printed */
 } damaged_file;
 
 static struct {
@@ -146,8 +146,8 @@ static void print_file(const damaged_file *file, const char *remedy)
                                    : at->is_lost  ? &lost
                                    : at->n_frames ? &frame
                                                   : &sample;
-        if (!*first || first == &lost) /* the last event about lost frames is
-                                          reported */
+        if (!*first || first == &lost) /* of several events about lost frames,
+                                          the last one is reported */
             *first = at;
         n_frames += at->is_lost ? 0 : at->n_frames;
         n_lost += at->is_lost ? at->n_frames : 0;

@@ -57,8 +57,8 @@ typedef struct es_field {
     unsigned outputs;
     es_field_type type;
     es_field_kind kind;
-    size_t member; /* offset in es_run_summary, if no function is given, or in
-                      es_modelled */
+    size_t member; /* offset of the value in es_run_summary if the field has no
+                      function, or in the result of `modelled` */
     const char *(*text)(const es_run_summary *run);
     int64_t (*integer)(const es_run_summary *run);
     double (*computed)(const es_run_summary *run);

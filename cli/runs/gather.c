@@ -192,8 +192,8 @@ typedef struct worker {
     FILE *pipe;           /* findings of the process; NULL if the caller reads
                              the files itself */
     int out;              /* file descriptor of the writing end of the pipe */
-    size_t first, stride; /* this worker reads the inputs first, first + stride,
-                             ... */
+    size_t first, stride; /* indices of this worker's inputs: `first`, `first` +
+                             `stride`, ... */
 } worker;
 
 static int run_worker(void *argument)
@@ -215,9 +215,9 @@ static int run_worker(void *argument)
     return ferror(stream) || fclose(stream) != 0;
 }
 
-/* Starts a process that reads the inputs first, first + stride, ... If the
-   process cannot be started, w->pipe is NULL, and the caller reads the files
-   itself. */
+/* Starts a process that reads the inputs with the indices `first`, `first` +
+   stride, ... If the process cannot be started, w->pipe is NULL, and the caller
+   reads the files itself. */
 static void start_worker(worker *w, size_t first)
 {
     int ends[2];

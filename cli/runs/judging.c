@@ -309,8 +309,8 @@ static es_status push_sample(es_judging *j, feed *from)
     if (from->role != ES_JUDGE_OTHER)
         es_judge_push(j->judge, from->role, own->step, own->values,
                       own->n_values);
-    if (j->rules) { /* The rules need the baseline's sample of a step before the
-                       run's sample. */
+    if (j->rules) { /* The rules must get the baseline's sample of a step before
+                       they get the run's sample of that step. */
         while (baseline->live && baseline->step < own->step)
             if ((status = advance_stream(baseline)) < 0)
                 return status;

@@ -35,7 +35,7 @@ es_status es_judging_open(es_judging **out,
 
 /**
  * Judges the samples since the last reading of this run. If `growing` is false,
- * it may be called only once.
+ * this function may be called only once.
  *
  *   reader  reader of the same file, opened or refreshed since the last reading
  *

@@ -85,8 +85,9 @@ static void classify_values(maker *m, size_t k)
     }
 }
 
-/* Assigns a number to each run's combination of `base` (n) and setting k, in
-   m->space. Returns the number of different combinations. */
+/* Assigns a number to each run's combination of its number in `base` (n) and
+   its value of setting k, in m->space. Returns the number of different
+   combinations. */
 static size_t combine_setting(const maker *m, const uint64_t *base, size_t k)
 {
     for (size_t i = 0; i < m->n; i++)
@@ -505,10 +506,10 @@ static es_status take_names(bool *done, char **labels, const maker *m,
     return status;
 }
 
-/* Shortens long labels in the middle. If labels become equal, the names of the
-   runs replace all labels, or if these are no better, the part of the full
-   label from the first difference on replaces each. If labels are still equal,
-   they get the number of the run as a prefix. */
+/* Shortens long labels in the middle. If labels become equal, all labels are
+   replaced by the names of the runs; if the names are no better, each label is
+   replaced by the part of its full text that begins at the first difference. If
+   labels are still equal, they get the number of the run as a prefix. */
 static es_status shorten_labels(char **labels, const maker *m, bool *alike,
                                 entry *entries)
 {

@@ -111,8 +111,7 @@ static es_status newest_value(float *out, es_reader *reader, size_t run,
     if (series.n_values != 1 || series.last_step == ES_UNKNOWN)
         return ES_OK;
     if (series.last_step < step)
-        step = series.last_step; /* so that not all samples up to `step` must be
-                                    read */
+        step = series.last_step; /* avoids reading all samples up to `step` */
     status = es_reader_sample(reader, &series, step, out, 1, &found);
     if (status != ES_ENOTFOUND)
         return status;
@@ -253,7 +252,7 @@ static es_status compute_layers(es_run_summary *summary)
     if (run.ceilings && is_entropy(summary->series)) {
         const size_t n = summary->n_rows * n_columns;
         status = es_alloc(&summary->scaled, n, sizeof *summary->scaled,
-                          "a sample by its ceilings");
+                          "a sample scaled by its ceilings");
         if (status < 0)
             return status;
         es_judge_run_scale(summary->scaled, &run, summary->values, n);

@@ -130,9 +130,10 @@ typedef struct es_run_summary {
 
     double ceiling; /* ceiling in nats: ln(T!)/T for causal heads, otherwise the
                        largest ceiling of the run's heads; NaN if unknown */
-    float *scaled;  /* `values`, scaled from each head's ceiling to `ceiling`,
-                       from which peak and bands are computed
-                       (es_judge_run_scale); if NULL, `values` are used */
+    float *scaled;  /* (n_rows,n_columns) `values`, each multiplied by the ratio
+                       of `ceiling` to the ceiling of its head
+                       (es_judge_run_scale); peak and bands are computed from
+                       them, or from `values` if this is NULL */
     double peak;    /* largest finite value; NaN if no value is finite */
     es_max max;     /* policy of m */
     double m;       /* upper edge of the bands; NaN if unknown */

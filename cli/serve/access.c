@@ -1,4 +1,5 @@
-/* Tokens, cookies and host names of requests. */
+/* Makes the token, and checks the tokens, cookies, host names and origins of
+   requests. */
 #include "cli/serve/access.h"
 
 #include "store/crc32c.h"
@@ -59,8 +60,8 @@ static es_status check_token(const char *token, const char *path)
     return ES_OK;
 }
 
-/* Reads the token from an open file that only its owner, who is this user, can
- * read. */
+/* Reads the token from an open file. Fails unless the file belongs to this user
+ * and no other user can read it. */
 static es_status read_token(char *out, int fd, const char *path)
 {
     struct stat about;
@@ -135,8 +136,8 @@ bool es_serve_access_has_bearer(const es_serve_access *access,
 
 /* --- host -----------------------------------------------------------------*/
 
-/* Copies the host of "HOST:PORT" without the port and without the brackets of
- * an IPv6 address. Returns false if it is malformed. */
+/* Copies HOST from a header "HOST" or "HOST:PORT", without the brackets of an
+ * IPv6 address. Returns false if the header is malformed. */
 static bool split_host(char out[HOST_MOST], const char *header)
 {
     const bool bracketed = header[0] == '[';
@@ -188,7 +189,7 @@ static bool is_this_machine(const char *host)
     return strcasecmp(host, name) == 0;
 }
 
-/* Returns true if the user gave the name of the host. */
+/* Returns true if the user named the host on the command line (--host). */
 static bool is_given(const es_serve_access *access, const char *host)
 {
     for (size_t i = 0; i < access->n_hosts; i++)

@@ -1,6 +1,6 @@
 /**
- * Decides which requests are answered: those that name this server as their
- * host, come from its own page, and have the token.
+ * Decides which requests are answered. A request must name this server as its
+ * host, come from the server's own page, and contain the token.
  */
 #ifndef ES_SERVE_ACCESS_H
 #define ES_SERVE_ACCESS_H
@@ -16,19 +16,21 @@
 
 typedef struct es_serve_access {
     char token[ES_SERVE_TOKEN_MOST + 1];
-    char cookie[ES_SERVE_COOKIE_MOST]; /* name of the cookie */
+    char cookie[ES_SERVE_COOKIE_MOST]; /* name of the cookie that contains the
+                                          token */
     bool is_local;      /* true if the server listens on a loopback address */
-    char *const *hosts; /* (n_hosts) further host names; borrowed */
+    char *const *hosts; /* (n_hosts) additional host names that requests may
+                           use; borrowed */
     size_t n_hosts;
 } es_serve_access;
 
 /**
- * Sets the token, a random one or the first line of a file, and the name of the
- * cookie, which depends on the token so that servers on one host do not share
- * cookies.
+ * Sets the token, which is random or the first line of a file, and the name of
+ * the cookie. The name depends on the token, so that servers on one host do not
+ * overwrite each other's cookies.
  *
- *   path  NULL: a random token. A file that does not exist is created with a
- *         random token, readable by its owner only
+ *   path  file with the token, or NULL for a random token. If the file does not
+ *         exist, it is created with a random token, readable by its owner only
  *
  * Returns ES_OK; ES_EUSAGE if others can read the file, or if its first line is
  * not a token (16 to 128 letters, digits, - and _); ES_EIO.
@@ -36,24 +38,28 @@ typedef struct es_serve_access {
 es_status es_serve_access_set_token(es_serve_access *access,
                                     const char *path) ES_MUST_USE;
 
-/** Compares n bytes with the token, in a time that does not depend on them. */
+/** Returns true if `text` (n bytes) is the token. The time that the comparison
+ *  takes does not depend on the bytes. */
 bool es_serve_access_is_token(const es_serve_access *access, const char *text,
                               size_t n);
 
-/** Returns true if a header "Cookie" contains the token. NULL: no header. */
+/** Returns true if the header "Cookie" contains the token; false if `header` is
+ *  NULL. */
 bool es_serve_access_has_cookie(const es_serve_access *access,
                                 const char *header);
 
-/** Returns true if a header "Authorization" is "Bearer TOKEN". */
+/** Returns true if the header "Authorization" is "Bearer TOKEN"; false if
+ *  `header` is NULL. */
 bool es_serve_access_has_bearer(const es_serve_access *access,
                                 const char *header);
 
 /**
- * Returns true if a header "Host" names this server. A page of another site
- * whose name resolves to this machine (DNS rebinding) has another host name. On
- * a loopback address, the host must be localhost, a name below it, or a
- * loopback address; otherwise an address, the name of this machine, or a name
- * in `hosts`. The port may be any, because it may be forwarded.
+ * Returns true if the header "Host" names this server. This rejects requests of
+ * another site whose domain name resolves to this machine (DNS rebinding).
+ * Accepted are localhost, names below it, loopback addresses and the names in
+ * `hosts`; if the server does not listen on a loopback address, also any other
+ * address and the name of this machine. Any port is accepted, because the port
+ * may be forwarded.
  */
 bool es_serve_access_is_host(const es_serve_access *access, const char *header);
 

@@ -1,4 +1,4 @@
-/* Resolves the address of --bind. */
+/* Resolves the address given by --bind. */
 #include "cli/serve/address.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,4 @@
-/** The address on which the server listens. */
+/** Resolves the address on which the server listens. */
 #ifndef ES_SERVE_ADDRESS_H
 #define ES_SERVE_ADDRESS_H
 
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 /** Resolves an address or the name of a host. The caller frees *out with
- *  freeaddrinfo. Returns ES_OK, or ES_EUSAGE if it is neither. */
+ *  freeaddrinfo. Returns ES_OK, or ES_EUSAGE if `address` is neither. */
 es_status es_serve_resolve(struct addrinfo **out, const char *address,
                            int port) ES_MUST_USE;
 

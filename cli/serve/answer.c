@@ -1,4 +1,4 @@
-/* The process that answers one request with the contents of run files. */
+/* Answers one request from the contents of run files, in a separate process. */
 #include "cli/serve/answer.h"
 
 #include "analyzer/base/checked.h"
@@ -17,7 +17,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Limits of an answer: its size, and the memory and CPU time of the process. */
+/* Limits of the size of an answer, and of the memory and CPU time of the
+   process that makes it. */
 #define BYTES_MOST ((rlim_t)256 << 20)
 #define MEMORY_MOST ((rlim_t)2 << 30)
 enum { SECONDS_MOST = 30 };
@@ -28,7 +29,7 @@ static void limit_process(void)
                         time = {SECONDS_MOST, SECONDS_MOST};
     setrlimit(RLIMIT_FSIZE, &bytes);
     setrlimit(RLIMIT_CPU, &time);
-#ifndef __SANITIZE_ADDRESS__ /* which reserves terabytes */
+#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer reserves terabytes */
     const struct rlimit memory = {MEMORY_MOST, MEMORY_MOST};
     setrlimit(RLIMIT_AS, &memory);
 #endif
@@ -47,7 +48,7 @@ static es_status load_run(es_run_summary **out, const es_serve_place *place,
     return status;
 }
 
-/* Draws a figure of the runs, with the maximum m of these runs. */
+/* Draws a figure of the requested runs. The maximum m is that of these runs. */
 static es_status draw(FILE *out, const es_serve_request *request,
                       const es_rules_file *rules)
 {
@@ -109,7 +110,7 @@ static es_status export(FILE *out, const es_serve_request *request)
     return status;
 }
 
-/* Requests a run to stop. *conflict is set if no process writes the run. */
+/* Requests that a run stop. Sets *conflict if the run is not being written. */
 static es_status stop(FILE *out, bool *conflict,
                       const es_serve_request *request)
 {
@@ -142,8 +143,8 @@ static es_status stop(FILE *out, bool *conflict,
                            "a user of the page");
 }
 
-/* Fails if a folder on the way to a file was replaced by a symbolic link since
- * the file was found: its path contained none then. */
+/* Fails if a path now contains a symbolic link. There was none when the file
+ * was found, so a folder of the path has been replaced since. */
 static es_status check_places(const es_serve_request *request)
 {
     for (size_t i = 0; i < request->n_runs; i++) {

@@ -1,5 +1,5 @@
-/** Answers a request in a separate process, which a damaged file, a large
- *  figure or a slow disk cannot make the server wait for. */
+/** Answers a request in a separate process, so that the server never waits for
+ *  a damaged file, a large figure or a slow disk. */
 #ifndef ES_SERVE_ANSWER_H
 #define ES_SERVE_ANSWER_H
 
@@ -13,7 +13,7 @@ typedef struct es_serve_answering {
                                    failure, the reason */
 } es_serve_answering;
 
-/** Exit codes of the process besides 0. */
+/** Exit codes of the process if it fails. */
 enum {
     ES_ANSWER_FAILED = 1,
     ES_ANSWER_WRONG,   /* the request is wrong */
@@ -21,7 +21,7 @@ enum {
     ES_ANSWER_CONFLICT /* the run is not being written */
 };
 
-/** The main function of the process: es_process_fork calls it with an
+/** The main function of the process, for es_process_fork. `argument` is an
  *  es_serve_answering. */
 int es_serve_answer(void *argument);
 

@@ -14,7 +14,7 @@
 /* Maximum number of weights of attention maps in an answer (2 MB). */
 enum { MAP_VALUES = 500000, ALIGNED = 8 };
 
-/* A block whose numbers are ready. */
+/* The contents of a block that will be written. */
 typedef struct block {
     const es_serve_place *run;
     const char *name;
@@ -132,7 +132,8 @@ static es_status put_error(FILE *out, const es_serve_place *run,
 
 /* --- series ---------------------------------------------------------------*/
 
-/* Names the last sample of a series. */
+/* Writes a mark of the sample at `step`: the step and a checksum of the
+   values. */
 static es_status make_mark(char out[ES_SERVE_MARK_MOST], es_reader *reader,
                            const es_series *series, int64_t step)
 {
@@ -150,8 +151,8 @@ static es_status make_mark(char out[ES_SERVE_MARK_MOST], es_reader *reader,
     return status;
 }
 
-/* Sets *continues to true, and *step to the step of the mark, if the series
- * still has that sample. */
+/* Sets *step to the step in `mark`, and *continues to true if the series still
+ * has the sample from which the mark was made. */
 static es_status read_mark(bool *continues, int64_t *step, es_reader *reader,
                            const es_series *series, const char *mark)
 {
@@ -194,7 +195,8 @@ static es_status find_rows(es_report_series *s, es_reader *reader, size_t run)
     return ES_OK;
 }
 
-/* Writes one series, from the sample of `mark` on. */
+/* Writes the samples of a series that follow the sample of `mark`, or all
+   samples if the mark is empty or its sample was replaced. */
 static es_status put_series(FILE *out, es_reader *reader,
                             const es_serve_place *place, const char *name,
                             const es_series *series, const char *mark,
@@ -232,9 +234,9 @@ done:
     return status;
 }
 
-/* Finds the series in each phase that the request selects: the given phase;
- * otherwise the phase of the run's summary, the other phase if there is none
- * there, and both phases of a series with one value per step. */
+/* Finds the series in the phase that the request names. If it names none, finds
+ * the series in the phase of the run's summary, else in the other phase; a
+ * series with one value per step is found in both phases. */
 static es_status find_series(es_series found[2], size_t *n, es_reader *reader,
                              const es_serve_request *request,
                              const es_serve_place *place, const char *name)
@@ -265,7 +267,7 @@ static es_status find_series(es_series found[2], size_t *n, es_reader *reader,
 
 /* --- samples --------------------------------------------------------------*/
 
-/* Finds the last step at or before `step`. */
+/* Finds the last step at or before `step` at which the series has a sample. */
 static es_status step_before(int64_t *out, es_reader *reader,
                              const es_series *series, int64_t step)
 {
@@ -371,7 +373,8 @@ done:
 
 /* --- a request ------------------------------------------------------------*/
 
-/* Writes the blocks of one series of a run. *turn counts the blocks. */
+/* Writes the blocks of one series of a run. *turn is the index of the next
+   block in the answer. */
 static es_status put_name(FILE *out, es_reader *reader,
                           const es_serve_request *request,
                           const es_serve_place *place, const char *name,

@@ -1,5 +1,5 @@
-/** Writes series, samples and attention maps as blocks of numbers
- *  (README.md). */
+/** Writes series, samples and attention maps as binary blocks, whose format
+ *  README.md describes. */
 #ifndef ES_SERVE_BLOCKS_H
 #define ES_SERVE_BLOCKS_H
 
@@ -8,7 +8,7 @@
 
 /** Writes the blocks of a request for series, samples or maps. A run or series
  *  that cannot be read gets a block with the reason. The caller checks the
- *  stream. Returns ES_OK or ES_ENOMEM. */
+ *  stream for errors. Returns ES_OK or ES_ENOMEM. */
 es_status es_serve_write_blocks(FILE *out,
                                 const es_serve_request *request) ES_MUST_USE;
 

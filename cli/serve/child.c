@@ -1,4 +1,4 @@
-/* Begins the processes of `serve` that read files. */
+/* Prepares the child processes of `serve`, which read run files. */
 #include "cli/serve/child.h"
 
 #include "analyzer/base/kernel.h"

@@ -1,4 +1,4 @@
-/* Names runs by a hash (FNV-1a of 64 bits) of their place. */
+/* Computes the key of a run, a 64-bit FNV-1a hash of its path and uuid. */
 #include "cli/serve/key.h"
 
 #include <limits.h>

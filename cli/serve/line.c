@@ -1,4 +1,5 @@
-/* Reads the lines of the list of runs from growing series. */
+/* Reads the small curves in the list of runs (sparklines) from growing
+   series. */
 #include "cli/serve/line.h"
 
 #include "analyzer/base/checked.h"
@@ -29,7 +30,7 @@ static bool is_broken(float value)
     return !isfinite(value) && !es_is_missing(value);
 }
 
-/* Leaves out every other point of a full line. */
+/* Removes every second point of a full line. */
 static void halve(es_serve_line *line)
 {
     for (size_t i = 0; i < ES_SERVE_POINTS / 2; i++) {
@@ -54,7 +55,8 @@ static void push(es_serve_line *line, int64_t step, float value)
     line->newest = value;
 }
 
-/* Sets *same to true if the last sample that was read is still the same. */
+/* Sets *same to true if the sample at the step that was read last is
+   unchanged. */
 static es_status check_last(bool *same, const es_serve_line *line,
                             es_reader *reader, const es_series *series)
 {

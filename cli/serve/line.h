@@ -1,30 +1,31 @@
-/** The line of a series in the list of runs: a few points over all steps,
- *  continued as the run grows. */
+/** The small curve of a series in the list of runs (sparkline): a few points
+ *  over all steps, to which points are added as the run grows. */
 #ifndef ES_SERVE_LINE_H
 #define ES_SERVE_LINE_H
 
 #include "analyzer/base/json_write.h"
 #include "store/reader.h"
 
-/* Maximum number of points of a line. */
+/* Maximum number of stored points of a line. */
 #define ES_SERVE_POINTS 60
 
 /** A struct of zeros is a line that has not been read. */
 typedef struct es_serve_line {
     int64_t steps[ES_SERVE_POINTS];
-    float values[ES_SERVE_POINTS]; /* (n_points) the value of every stride-th
-                                      sample; NaN if a value after it is not
-                                      finite */
+    float values[ES_SERVE_POINTS]; /* (n_points) values of every stride-th
+                                      sample; NaN if this sample or one before
+                                      the next point is not finite */
     size_t n_points, n_samples, stride;
     int64_t last; /* last step that was read */
-    float newest; /* value at this step */
+    float newest; /* value at the step `last` */
 } es_serve_line;
 
 /**
- * Adds the samples since the last call: the mean of the sample's finite values,
- * NaN if it has none, missing if all are missing. If earlier samples were
- * replaced, starts again. A series that does not exist gives an empty line.
- * Returns ES_OK, ES_EFORMAT, ES_EIO, ES_ENOMEM.
+ * Adds the samples since the last call. The value of a sample is the mean of
+ * its finite values; NaN if it has none; missing if all values are missing. If
+ * earlier samples were replaced, reads the series from its start. If the series
+ * does not exist, the line becomes empty. Returns ES_OK, ES_EFORMAT, ES_EIO,
+ * ES_ENOMEM.
  */
 es_status es_serve_line_read(es_serve_line *line, es_reader *reader, size_t run,
                              const char *name, es_phase phase) ES_MUST_USE;

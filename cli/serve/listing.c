@@ -1,4 +1,5 @@
-/* Stores the list of runs as text, and writes what changed since a version. */
+/* Stores the list of runs as JSON text, and writes the changes since a given
+   version. */
 #include "cli/serve/listing.h"
 
 #include "analyzer/base/checked.h"
@@ -36,7 +37,8 @@ void es_serve_listing_free(es_serve_listing *listing)
     free(listing->head);
 }
 
-/* Returns the index of the run, or of the first run behind its place. */
+/* Returns the index of the run `key`; if it is not listed, the index at which
+   it would be inserted. */
 static size_t place_of(const es_serve_listing *listing, const char *key)
 {
     size_t low = 0, high = listing->n_runs;
@@ -116,7 +118,8 @@ static es_status take_run(es_serve_listing *listing, const char *bytes,
     return ES_OK;
 }
 
-/* Remembers a removed run; the oldest is forgotten if there are too many. */
+/* Adds a run to the list of removed runs. If the list is full, its oldest entry
+   is dropped. */
 static es_status note_lost(es_serve_listing *listing, const char *key)
 {
     if (!listing->lost) {
@@ -191,7 +194,7 @@ static void put_key(es_json_writer *json, const char *name, const char *key)
 }
 
 /* Writes the member "gone" with the runs that were removed after `version` and
- * did not return. */
+ * have not been added again. */
 static void put_lost(es_json_writer *json, const es_serve_listing *listing,
                      uint64_t version)
 {
@@ -250,8 +253,8 @@ bool es_serve_listing_close(es_serve_listing *listing)
     return true;
 }
 
-/* Sets *out to the version in `text`, if this process knows the changes since
- * then. */
+/* Sets *out to the version in `text` and returns true, if this process knows
+ * all changes since that version. */
 static bool read_version(uint64_t *out, const es_serve_listing *listing,
                          const char *text)
 {

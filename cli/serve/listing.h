@@ -1,7 +1,7 @@
 /**
- * The list of runs in the process that answers browsers: what the process that
- * reads run files has sent, with versions, so that a page gets only what
- * changed.
+ * The list of runs in the process that answers browsers. It contains the runs
+ * that the process that reads run files has sent. Each change has a version, so
+ * that a page gets only the changes since the version that it has.
  */
 #ifndef ES_SERVE_LISTING_H
 #define ES_SERVE_LISTING_H
@@ -13,10 +13,10 @@ typedef struct es_serve_listed {
     char key[ES_SERVE_KEY];
     char *path;    /* path or URL for es_reader_open */
     size_t number; /* number of the run in its file, from 1 */
-    int phase;     /* es_phase of its summary */
-    char *json;    /* (n) members of its JSON object */
+    int phase;     /* es_phase of the run's summary */
+    char *json;    /* (n) members of the run's JSON object */
     size_t n;
-    uint64_t version; /* version in which it changed last */
+    uint64_t version; /* version in which the run last changed */
 } es_serve_listed;
 
 /** A run that was removed. */
@@ -25,20 +25,21 @@ typedef struct es_serve_lost {
     uint64_t version;
 } es_serve_lost;
 
-/** Number of removed runs that are remembered. */
+/** Maximum number of removed runs that are remembered. */
 #define ES_SERVE_LOST_MOST 4096
 
 typedef struct es_serve_listing {
-    char boot[17]; /* distinguishes the versions of different processes */
+    char boot[17]; /* random hexadecimal number that distinguishes the versions
+                      of different server processes */
     es_serve_listed *runs; /* (n_runs) sorted by key */
     size_t n_runs;
     es_serve_lost *lost; /* (n_lost) in the order of their versions */
     size_t n_lost;
-    char *head; /* (n_head) members that concern all runs */
+    char *head; /* (n_head) JSON members that concern all runs */
     size_t n_head;
     uint64_t version; /* newest complete version */
-    uint64_t since;   /* the list knows what changed after this version */
-    bool changed;     /* true if something changed since the version */
+    uint64_t since;   /* oldest version since which all changes are known */
+    bool changed;     /* true if something has changed since `version` */
 } es_serve_listing;
 
 /** Sets the listing to an empty list. */
@@ -51,27 +52,30 @@ void es_serve_listing_free(es_serve_listing *listing);
 es_status es_serve_listing_take(es_serve_listing *listing, es_serve_kind kind,
                                 const char *bytes, size_t n) ES_MUST_USE;
 
-/** Ends a version. Returns false if nothing changed since the last version. */
+/** Increments the version if something has changed since the last one;
+ *  otherwise returns false. */
 bool es_serve_listing_close(es_serve_listing *listing);
 
-/** Returns the data of the event "runs", which the caller frees: the newest
- *  version, with its changes if `changes` is true. NULL if memory is short. */
+/** Returns the data of the event "runs", which the caller frees. They contain
+ *  the newest version and, if `changes` is true, the runs that it changed.
+ *  Returns NULL if memory is short. */
 char *es_serve_listing_event(const es_serve_listing *listing, bool changes);
 
-/** Removes the runs that were not sent again since version `version`, after
- *  the process that reads run files was started again. */
+/** Removes the runs that were not sent again after version `version`. Called
+ *  after a restart of the process that reads run files. */
 void es_serve_listing_forget(es_serve_listing *listing, uint64_t version);
 
-/** Returns the run, or NULL. `key` (n) need not be terminated. */
+/** Returns the run with the key `key` (n bytes, need not be terminated), or
+ *  NULL. */
 const es_serve_listed *es_serve_listing_find(const es_serve_listing *listing,
                                              const char *key, size_t n);
 
-/** Writes "boot.version", which needs 40 bytes. */
+/** Writes the version as "BOOT.NUMBER". */
 void es_serve_listing_version(char out[40], const es_serve_listing *listing);
 
 /**
- * Writes the list as JSON (README.md): what changed since the version `since`,
- * or everything if it is NULL or not known.
+ * Writes the list as JSON, which README.md describes: the changes since the
+ * version `since`, or all runs if `since` is NULL or too old to be known.
  */
 void es_serve_listing_write(FILE *stream, const es_serve_listing *listing,
                             const char *since);

@@ -1,4 +1,4 @@
-/* Sends messages through a pipe, and assembles them again. */
+/* Sends messages through a pipe, and reassembles them in the receiver. */
 #include "cli/serve/messages.h"
 
 #include "analyzer/base/checked.h"
@@ -11,7 +11,7 @@ typedef struct message_head {
     uint32_t kind, n;
 } message_head;
 
-/* Minimum space for a read, in bytes. */
+/* Minimum free space in the inbox for a read, in bytes. */
 enum { READ_LEAST = 65536 };
 
 static bool write_all(int fd, const char *bytes, size_t n)
@@ -35,7 +35,8 @@ bool es_serve_send(int fd, es_serve_kind kind, const void *const *parts,
     for (size_t i = 0; i < n_parts; i++)
         n += sizes[i];
     if (n > ES_SERVE_MESSAGE_MOST)
-        return true; /* the sender bounds its messages far below this */
+        return true; /* does not occur, because the sender's messages are much
+                        shorter */
     const message_head head = {(uint32_t)kind, (uint32_t)n};
     bool sent = write_all(fd, (const char *)&head, sizeof head);
     for (size_t i = 0; sent && i < n_parts; i++)
@@ -43,7 +44,8 @@ bool es_serve_send(int fd, es_serve_kind kind, const void *const *parts,
     return sent;
 }
 
-/* Handles the whole messages in the inbox and keeps the rest. */
+/* Calls `handler` for each complete message in the inbox, and keeps the bytes
+   of an incomplete one. */
 static es_status hand_out(es_serve_inbox *inbox, es_serve_handler *handler,
                           void *user)
 {

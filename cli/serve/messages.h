@@ -1,6 +1,7 @@
 /**
  * Messages from the process that reads run files to the process that answers
- * browsers. Both are the same program, so a message is a head and bytes.
+ * browsers. A message is a header, a struct in memory format, followed by
+ * bytes: both processes run the same program, so no portable format is needed.
  */
 #ifndef ES_SERVE_MESSAGES_H
 #define ES_SERVE_MESSAGES_H
@@ -15,17 +16,18 @@ typedef enum es_serve_kind {
     ES_SERVE_GONE,  /* a run that no longer exists: its key */
     ES_SERVE_HEAD,  /* JSON members that concern all runs */
     ES_SERVE_ALERT, /* a JSON object */
-    ES_SERVE_ROUND, /* the messages before this one belong together; one byte:
-                       1 unless the first search is still running */
-    ES_SERVE_FATAL, /* reading is impossible: a message for the user */
+    ES_SERVE_ROUND, /* ends a group of messages that belong together; one byte,
+                       which is 0 while the first search is running, then 1 */
+    ES_SERVE_FATAL, /* run files cannot be read at all: a message for the
+                       user */
     ES_SERVE_N_KINDS
 } es_serve_kind;
 
 /** Length of the key of a run, which names the run in requests. */
+/* * The beginning of the bytes of an ES_SERVE_RUN message. It is followed by
+ * the * path (n_path bytes), which has no symbolic links, and by the members of
+ * the * run's JSON object. */
 #define ES_SERVE_KEY 16
-
-/** The beginning of the bytes of ES_SERVE_RUN; the path (n_path), which has no
- *  symbolic links, and the members of the run's JSON object follow. */
 typedef struct es_serve_run_head {
     char key[ES_SERVE_KEY];
     uint64_t number; /* number of the run in its file, from 1 */
@@ -43,7 +45,7 @@ typedef struct es_serve_run_head {
 bool es_serve_send(int fd, es_serve_kind kind, const void *const *parts,
                    const size_t *sizes, size_t n_parts);
 
-/** Bytes that were received but do not form a whole message yet. */
+/** Bytes that were received but do not form a complete message yet. */
 typedef struct es_serve_inbox {
     char *bytes; /* (n) */
     size_t n, capacity;
@@ -54,7 +56,8 @@ typedef es_status es_serve_handler(void *user, es_serve_kind kind,
                                    const char *bytes, size_t n);
 
 /**
- * Reads a part of the pipe and calls `handler` for each whole message.
+ * Reads available bytes from the pipe, and calls `handler` for each complete
+ * message.
  *
  * Returns ES_OK; ES_DONE if the sender has ended; ES_EFORMAT if the bytes are
  * not a message; ES_ENOMEM; the handler's failure.

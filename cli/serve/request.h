@@ -1,5 +1,5 @@
-/** The requests that need run files, as the arguments of their addresses
- *  describe them. */
+/** Requests whose answers need run files. Parses the arguments in the address
+ *  of a request. */
 #ifndef ES_SERVE_REQUEST_H
 #define ES_SERVE_REQUEST_H
 
@@ -14,8 +14,9 @@ typedef enum es_serve_ask {
     ES_SERVE_STOP
 } es_serve_ask;
 
-#define ES_SERVE_PLACES_MOST 150 /* runs of a figure */
-#define ES_SERVE_BLOCK_RUNS 64   /* runs of api/series and api/sample */
+#define ES_SERVE_PLACES_MOST 150 /* maximum number of runs in a figure */
+/* Maximum number of runs in api/series and api/sample. */
+#define ES_SERVE_BLOCK_RUNS 64
 #define ES_SERVE_NAMES_MOST 8
 #define ES_SERVE_MARK_MOST 48
 
@@ -33,13 +34,14 @@ typedef struct es_serve_request {
     size_t n_runs;
     char *names[ES_SERVE_NAMES_MOST]; /* (n_names) series */
     size_t n_names;
-    /* (n_marks) where each block continues; "" at its beginning */
+    /* (n_marks) mark of the last sample that the page has of each block; "" to
+       request the complete block */
     char marks[ES_SERVE_BLOCK_RUNS][ES_SERVE_MARK_MOST];
     size_t n_marks;
-    int phase;       /* es_phase; -1 if none was given */
-    int64_t step;    /* ES_STEP_LAST if none was given */
+    int phase;       /* es_phase; -1 if no phase was given */
+    int64_t step;    /* requested step; ES_STEP_LAST if none was given */
     size_t n_values; /* maximum number of values of a series */
-    int figure;      /* es_figure_kind; -1 if none was given */
+    int figure;      /* es_figure_kind; -1 if no figure was given */
     int format;      /* es_format of a figure */
     bool is_dark;
 } es_serve_request;
@@ -51,9 +53,9 @@ es_status es_serve_request_new(es_serve_request **out,
 void es_serve_request_free(es_serve_request *request);
 
 /**
- * Adds an argument of the address. Unknown names are ignored. Returns ES_OK;
- * ES_EUSAGE (an invalid value, or too many); ES_ENOTFOUND (an unknown run);
- * ES_ENOMEM.
+ * Adds an argument NAME=VALUE of the address. Unknown names are ignored.
+ * Returns ES_OK; ES_EUSAGE (an invalid value, or too many values); ES_ENOTFOUND
+ * (an unknown run); ES_ENOMEM.
  */
 es_status es_serve_request_add(es_serve_request *request,
                                const es_serve_listing *listing,

@@ -75,7 +75,7 @@ const es_command es_serve_command = {
     .main = serve_main,
 };
 
-/* Sets the path of the page without a slash at its end. */
+/* Sets the path of the page (--base-path), without slashes at its end. */
 static es_status set_base(arguments *given, char *out, size_t size)
 {
     const char *base = given->base;

@@ -1,6 +1,6 @@
 /**
- * Answers browsers: one process that waits for requests, for news from the
- * process that reads run files, and for the processes that answer requests.
+ * Answers browsers in one process, which waits for requests, for messages from
+ * the process that reads run files, and for the processes that answer requests.
  */
 #ifndef ES_SERVE_SERVER_H
 #define ES_SERVE_SERVER_H
@@ -11,15 +11,18 @@
 typedef struct es_serve_options {
     char *const *roots; /* (n_roots) run files, folders and URLs */
     size_t n_roots;
-    const es_rules_file *rules; /* NULL: default thresholds and no rules */
-    int port;                   /* 0: any free port */
+    const es_rules_file *rules; /* thresholds and rules; NULL for the default
+                                   thresholds and no rules */
+    int port;                   /* TCP port; 0 for any free port */
     const char *address;        /* address to listen on */
     const char *base;           /* path below which a proxy shows the page: ""
                                    or "/path" without a slash at the end */
-    bool can_stop;              /* true if a page may stop runs */
+    bool can_stop;              /* true if a page may request that a training
+                                   stop */
     bool opens;                 /* true to open a browser */
     bool until_eof;             /* true to end when standard input ends */
-    es_serve_access access;     /* with its token; and is_local */
+    es_serve_access access;     /* the caller has set the token, is_local and
+                                   the host names */
 } es_serve_options;
 
 /**

@@ -1,6 +1,6 @@
-/* The process of `serve` that reads run files: finds changed files with the
- * watcher of cli/alerts, summarises their runs, and sends runs and alerts to
- * the process that answers browsers. */
+/* Implements the process of `serve` that reads run files. It finds changed
+ * files with the watcher of cli/alerts, summarises their runs, and sends runs
+ * and alerts to the process that answers browsers. */
 #include "cli/serve/watching.h"
 
 #include "analyzer/base/checked.h"
@@ -25,25 +25,28 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Minimum time between two rounds in seconds, and as a multiple of the CPU time
- * of the last round. */
+/* Minimum time between two rounds: in seconds, and as a multiple of the CPU
+ * time of the last round. The larger value applies. */
 #define REST_LEAST 0.2
+/* Time between two rounds if no file changes: in seconds, and as a multiple of
+ * * a round's CPU time. The larger value applies, so that an idle server uses
+ * at * most half a percent of a core. */
 #define REST_SHARE 2
-/* Maximum time between two rounds without changes, in seconds and as a multiple
- * of their CPU time, so that an idle server uses at most half a percent. */
 #define POLL_LEAST 1
+/* Minimum time in seconds between two searches for writers that have died;
+ * POLL_SHARE applies to these searches too. */
 #define POLL_SHARE 200
-/* Time between two searches for dead writers, in the same way. */
 #define WRITERS_LEAST 5
-/* Maximum time without news during a long round in seconds. */
+/* Interval in seconds at which changes are sent during a long round. */
+/* Maximum number of databases whose notifications are awaited; further
+ * databases are polled. */
 #define NEWS_MOST 0.5
-/* Maximum number of databases that report changes; further ones are polled. */
+/* Maximum number of flags that are listed for a run, and maximum total number *
+ * of heads in these flags. */
 #define DATABASES_MOST 16
-/* Maximum number of flags of a run in the list, and of the heads in all of
- * them. */
 #define FLAGS_MOST 300
 #define HEADS_MOST 20000
-/* Number of remembered alerts. */
+/* Maximum number of remembered alerts. */
 #define ALERTS_MOST 16384
 
 typedef struct shown_run {
@@ -51,10 +54,10 @@ typedef struct shown_run {
     es_run_summary *summary;
     es_serve_line entropy, loss;
     char *series; /* members "recorded" and "maps" of the run's JSON */
-    char *title;  /* NULL before the first label */
+    char *title;  /* label of the run; NULL until set_titles was called */
     bool has_maps;
-    bool stale; /* true if the run must be sent */
-    bool found; /* true if the newest reading of the file found the run */
+    bool stale; /* true if the run has changed and must be sent */
+    bool found; /* true if the run was in the file at its last reading */
 } shown_run;
 
 typedef struct shown_file {
@@ -75,16 +78,18 @@ typedef struct watching {
                           links; NULL for a URL */
     shown_file *shown; /* (n_shown) sorted by path */
     size_t n_shown, n_runs;
-    double observed;  /* common maximum m; NaN before the first run */
-    bool relabel;     /* true if the set of runs or a configuration changed */
+    double observed;  /* maximum m over all runs; NaN before the first run */
+    bool relabel;     /* true if runs were added, removed or reconfigured, so
+                         that titles may change */
     bool first;       /* true during the first round */
-    bool headed;      /* true if nothing about all runs changed since the last
-                         ES_SERVE_HEAD */
+    bool headed;      /* true if the members that concern all runs have not
+                         changed since they were sent (ES_SERVE_HEAD) */
     double published; /* time of the last ES_SERVE_ROUND */
     void *alerts;     /* tree (tsearch) of the ids of n_alerts alerts */
     size_t n_alerts;
-    es_paths unsent; /* texts: alerts as JSON, to be sent after their runs */
-    bool is_over;    /* true if the receiver is gone */
+    es_paths unsent; /* alerts as JSON texts (not paths), to be sent after their
+                        runs */
+    bool is_over;    /* true if the receiving process has ended */
 } watching;
 
 static double seconds(clockid_t clock)
@@ -112,7 +117,8 @@ static void clear_run(shown_run *run)
     free(run->title);
 }
 
-/* Returns the index of the file, or of the first file behind its place. */
+/* Returns the index of the file `path`; if it is not in the list, the index at
+   which it would be inserted. */
 static size_t place_of(const watching *w, const char *path)
 {
     size_t low = 0, high = w->n_shown;
@@ -151,7 +157,7 @@ static es_status add_file(shown_file **out, watching *w, const char *path)
     return (*out)->path ? ES_OK : es_fail(ES_ENOMEM, "out of memory for files");
 }
 
-/* Drops the runs of a file that its newest reading did not find. */
+/* Removes the runs that were no longer in the file at its last reading. */
 static void drop_lost(watching *w, shown_file *file)
 {
     size_t n = 0;
@@ -204,13 +210,15 @@ static void receive_failure(void *user, const char *path)
     snprintf(reason, sizeof reason, "%s", es_message());
     if (add_file(&file, w, path) == ES_OK)
         set_problem(w, file, reason);
-    es_fail(ES_EIO, "%s", reason); /* the watcher prints the reason */
+    es_fail(ES_EIO, "%s", reason); /* restores the message, which the watcher
+                                      prints */
 }
 
 /* --- runs -----------------------------------------------------------------*/
 
-/* Limits the flags of a run that the list contains: keeps the newest and the
- * active flags, and the heads of the newest. */
+/* Limits the number of flags that are listed for a run: keeps the newest and
+ * the active flags. Also limits the number of heads: the newest flags keep
+ * their heads. */
 static void limit_flags(es_run_summary *summary)
 {
     size_t n_heads = 0, n = 0, n_drop = 0;
@@ -349,8 +357,8 @@ done:
     return status;
 }
 
-/* Returns true if the file lies below one of the roots, although a folder may
- * have been replaced by a symbolic link since it was searched. */
+/* Returns true if the file's real path lies below one of the roots. It may not,
+ * if a folder was replaced by a symbolic link after the search. */
 static bool is_inside(const watching *w, const char *path)
 {
     char real[PATH_MAX];
@@ -370,8 +378,8 @@ static bool is_inside(const watching *w, const char *path)
 
 static void publish(watching *w);
 
-/* Summarises the runs of a changed file. A run that cannot be read keeps its
- * last summary. */
+/* Summarises the runs of a changed file. If a run cannot be read, its last
+ * summary is kept. */
 static es_status receive_file(void *user, const char *path, es_reader *reader)
 {
     watching *w = user;
@@ -443,8 +451,8 @@ static void send_run(watching *w, shown_run *run)
     free(text);
 }
 
-/* Sets the common maximum m. Runs whose bands do not change need not be sent
- * again. */
+/* Computes the maximum m over all runs. Only runs whose band counts change as a
+ * consequence are sent again. */
 static void set_observed(watching *w)
 {
     double observed = NAN;
@@ -466,7 +474,8 @@ static void set_observed(watching *w)
         }
 }
 
-/* Makes the titles of the runs, which depend on all runs. */
+/* Makes the titles of all runs. The title of a run contains what distinguishes
+   it from the other runs. */
 static es_status set_titles(watching *w)
 {
     const es_run_summary **all = NULL;
@@ -497,7 +506,7 @@ done:
     return status;
 }
 
-/* Sends the members of the list that concern all runs. */
+/* Sends the JSON members that concern all runs. */
 static void send_head(watching *w)
 {
     char *text = NULL;
@@ -553,8 +562,8 @@ static int by_text(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Returns true if the alert was not seen before. When ALERTS_MOST alerts are
- * remembered, all are forgotten. */
+/* Returns true if the alert is not among the remembered ones, and remembers it.
+ * If there are ALERTS_MOST already, they are forgotten first. */
 static bool is_new(watching *w, const char *id)
 {
     if (tfind(id, &w->alerts, by_text))
@@ -608,8 +617,8 @@ static void write_alert(FILE *stream, const es_alert *alert, const char *key,
     es_json_write_end(&json, "}");
 }
 
-/* Sends an alert that arose after the start. The alerts of the first round are
- * in the list of runs. */
+/* Prepares an alert for sending, unless it was found in the first round: the
+ * list of runs shows these as flags. */
 static es_status receive_alert(void *user, const es_alert *alert)
 {
     watching *w = user;
@@ -621,7 +630,7 @@ static es_status receive_alert(void *user, const es_alert *alert)
         return ES_OK;
     FILE *stream = es_text_stream(&text, &n);
     if (!stream)
-        return ES_OK; /* the flag is in the list of runs */
+        return ES_OK; /* the list of runs still shows the flag */
     write_alert(stream, alert, key, run);
     if (fclose(stream) == 0 && es_paths_add(&w->unsent, text) < 0)
         es_print_note("%s", es_message());
@@ -631,7 +640,8 @@ static es_status receive_alert(void *user, const es_alert *alert)
 
 /* --- rounds ---------------------------------------------------------------*/
 
-/* Reads the files again whose writer has died, which changes no file. */
+/* Reads the files again whose writers have died: the death of a writer does not
+   change the file, so it would otherwise remain unnoticed. */
 static void find_dead_writers(watching *w)
 {
     for (size_t i = 0; i < w->n_shown; i++) {
@@ -647,8 +657,7 @@ static void find_dead_writers(watching *w)
     }
 }
 
-/* Waits for a change, at most until `latest`. Changes before `earliest` wait
- * until then. */
+/* Waits until `earliest`, then for a change, but at most until `latest`. */
 static void wait_for_change(watching *w, double earliest, double latest)
 {
     struct pollfd fds[2 + DATABASES_MOST];

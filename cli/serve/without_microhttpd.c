@@ -1,4 +1,5 @@
-/* Replaces cli/serve/http under `make MICROHTTPD=0`. */
+/* Replaces the folder cli/serve/http in a program built with `make
+   MICROHTTPD=0`. */
 #include "cli/serve/server.h"
 
 es_status es_serve_run(es_serve_options *options)

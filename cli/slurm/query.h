@@ -1,6 +1,7 @@
 /**
  * Runs Slurm's programs without a shell, and quotes the words of commands in
- * batch scripts. Used by sweeps and summaries.
+ * batch scripts. Used for sweeps, and for summaries that are computed by Slurm
+ * jobs.
  */
 #ifndef ES_SLURM_QUERY_H
 #define ES_SLURM_QUERY_H
@@ -11,7 +12,8 @@
 #include <stdio.h>
 
 typedef struct es_slurm_answer {
-    char *text;         /* output of the program, freed by the caller */
+    char *text;         /* output of the program (NUL-terminated), freed by the
+                           caller */
     char trouble[1024]; /* beginning of the program's error output, joined to
                            one line */
     int code;           /* exit code; 128 + n if signal n ended the program */

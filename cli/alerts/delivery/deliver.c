@@ -20,9 +20,9 @@
 
 /* Number of consecutive failures after which a process makes no more
  * deliveries. */
+/* Maximum number of attempts to settle a delivery, one per second. During this
+ * * time a user can free space on a full disk. */
 #define FAILURES_MOST 2
-/* Maximum number of attempts to settle a delivery, one per second. A full disk
- * may be emptied in the meantime. */
 #define SETTLE_TRIES 60
 
 const char *es_action_name(es_action action)
@@ -57,8 +57,8 @@ static int64_t start_of(pid_t pid)
     size_t n = fread(line, 1, sizeof line - 1, file);
     fclose(file);
     line[n] = '\0';
-    /* The fields follow the last ')', because the program name in parentheses
-     * may contain any character. */
+    /* The process state and the numbers follow the last ')', because the
+     * program name in parentheses may itself contain ')'. */
     const char *field = strrchr(line, ')');
     if (!field || sscanf(field + 1,
                          " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
@@ -118,9 +118,9 @@ static es_delivery_outcome print_alert(bool *gone, const es_alert *alert,
 
 /* --- exec -----------------------------------------------------------------*/
 
-/* Returns the descriptor of a memory file with the alert as JSON, to be the
- * command's standard input; -1 on failure. Unlike with a pipe, writing does not
- * fail if the command reads nothing. */
+/* Returns the descriptor of a memory file that contains the alert as JSON and
+ * becomes the command's standard input; -1 on failure. Unlike writing to a
+ * pipe, writing to this file does not fail if the command reads nothing. */
 static int input_of(const es_alert *alert)
 {
     char *json = es_alert_json(alert);
@@ -138,7 +138,7 @@ static int input_of(const es_alert *alert)
 
 /* Runs the command with the alert as a line of JSON on its standard input; its
  * output goes to the standard error of this process. The command leads a
- * separate process group, all of which can be killed and which does not outlive
+ * separate process group, which can be killed as a whole and does not outlive
  * this process. The alert is delivered if the command exits with 0. */
 static es_delivery_outcome run_command(const es_alert *alert,
                                        const es_deliver_options *options)

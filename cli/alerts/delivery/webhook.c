@@ -14,8 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Maximum number of bytes of the server's answer that are read (and
+ * discarded). */
 #define URL_MOST 4096
-/* Maximum number of bytes of an answer that are read and discarded. */
 #define ANSWER_MOST 65536
 
 /* --- libcurl --------------------------------------------------------------*/
@@ -148,16 +149,17 @@ static size_t discard_bytes(char *bytes, size_t size, size_t n, void *user)
     return *eaten > ANSWER_MOST ? 0 : size * n;
 }
 
-/* Returns the outcome of a post. The first line of the answer decides, even if
- * the transfer fails afterwards. The alert is given up only if the user must
- * correct the error: a malformed URL, a permanent redirection, or an answer
- * that refuses the request as wrong. */
+/* Returns the outcome of a post. The status line of the answer decides, even if
+ * the transfer fails later. The alert is given up only if the user must correct
+ * the error: a malformed URL, a permanent redirection, or an answer that
+ * refuses the request as wrong. */
 static es_delivery_outcome judge_answer(CURLcode code, long answer)
 {
     static const int later[] = {302, 303, 307, 408, 425, 429};
     if (answer == 0) {
-        /* The URL has a supported protocol (es_webhook_read_url), so
-         * CURLE_UNSUPPORTED_PROTOCOL means an answer in another protocol. */
+        /* es_webhook_read_url accepts only supported protocols, so
+         * CURLE_UNSUPPORTED_PROTOCOL means that the server answered in another
+         * protocol. */
         es_fail(ES_EIO, "%s",
                 code == CURLE_UNSUPPORTED_PROTOCOL ? "the answer is not HTTP"
                                                    : curl.easy_strerror(code));

@@ -46,9 +46,9 @@ es_status es_rules_file_parse(es_rules_file *out, const char *path,
                               const char *text, size_t n) ES_MUST_USE;
 
 /**
- * Prints `file` as a rules file with comments. If the printed file is read, the
- * values are the same. If `examples` is true, adds example rules, commented out
- * by semicolons.
+ * Prints `file` as a rules file with comments. Reading the printed text gives
+ * the same values. If `examples` is true, adds example rules, commented out by
+ * semicolons.
  */
 void es_rules_file_print(FILE *out, const es_rules_file *file, bool examples);
 

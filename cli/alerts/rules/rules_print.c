@@ -1,6 +1,6 @@
-/* Prints a rules file for `entropy-scan rules`. If the printed file is read,
- * the values are the same; its comments and examples are the manual of the
- * format. Also writes the member "rules" of `--json`. */
+/* Prints a rules file for `entropy-scan rules`. Reading the printed text gives
+ * the same values; its comments and examples are the manual of the format. Also
+ * writes the member "rules" of `--json`. */
 #include "cli/alerts/rules/rules_file.h"
 
 #include "analyzer/base/text.h"

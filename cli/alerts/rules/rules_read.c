@@ -20,8 +20,8 @@ typedef enum rule_key {
     KEY_SERIES,
     KEY_PHASE,
     KEY_AGGREGATE,
-    KEY_ABOVE, /* first of four keys; the key of the comparison C is KEY_ABOVE +
-                  C */
+    KEY_ABOVE, /* first of the four keys of comparisons; comparison C has the
+                  key KEY_ABOVE + C */
     KEY_SHARE_OF = KEY_ABOVE + ES_N_RULE_COMPARISONS,
     KEY_END,
     KEY_SAMPLES,
@@ -112,8 +112,8 @@ static es_status end_section(parser *p)
     bool overload = p->section == ES_FLAG_OVERLOAD;
     double warning = overload ? flags->overload_warning : flags->logits_warning;
     double error = overload ? flags->overload_error : flags->logits_error;
-    int last = p->section_line; /* last line of the section that sets a
-                                   threshold, for messages */
+    int last = p->section_line; /* for messages: the last line in the section on
+                                   which a threshold is set */
     if (p->section == RULE)
         return check_rule(p);
     if (p->section == BASELINE && !p->out->baseline)
@@ -203,7 +203,7 @@ static es_status begin_section(parser *p, const char *name)
     return ES_OK;
 }
 
-/* Parses a section header "[name]" with an optional comment behind it. */
+/* Parses a section header "[name]", which a comment may follow. */
 static es_status parse_header(parser *p, const char *line)
 {
     const char *end = strchr(line, ']');

@@ -83,8 +83,8 @@ void es_watch_changes_follow(es_watch_changes *changes,
     }
 }
 
-/* The watcher's own files are ignored because their names begin with a dot or
- * have another extension. */
+/* Changes of the watcher's own files are ignored, because their names begin
+ * with a dot or lack the extension of a run file. */
 bool es_watch_changes_read(const es_watch_changes *changes)
 {
     _Alignas(struct inotify_event) char buffer[16384];

@@ -21,7 +21,7 @@ typedef struct es_watch_changes {
 void es_watch_changes_open(es_watch_changes *changes);
 
 /** Watches the folders that the newest round has found, and the folder of each
- *  file that the user named, which the round need not have read. */
+ *  file that the user named, even if the round has not read that folder. */
 void es_watch_changes_follow(es_watch_changes *changes,
                              const es_watch_files *files);
 

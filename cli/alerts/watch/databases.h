@@ -15,8 +15,8 @@ typedef struct es_watch_database {
     es_paths urls;      /* URL of each run in the newest complete list */
     int64_t *revisions; /* (urls.n) revision of each run, which changes with
                            each push */
-    bool lost;          /* true while the database is unreachable, which has
-                           been reported */
+    bool lost;          /* true if the database is unreachable and this has been
+                           reported */
 } es_watch_database;
 
 typedef struct es_watch_databases {

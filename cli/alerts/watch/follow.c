@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* State of one call that reads a run; the judge's callbacks use it. */
+/* State of one call of es_follow_read, which the judge's callbacks use. */
 typedef struct es_follow_reading {
     es_follow *known;
     const es_follow_options *options;
@@ -77,7 +77,7 @@ static void receive_rule(void *user, size_t rule_index,
     uint32_t n = known->of_rules[rule_index]++;
     hand_on(r, rule->name, rule->action == ES_RULE_STOP, episode, n);
     if (n == ES_FOLLOW_MOST)
-        es_print_note("%s: rule %s: more than %d alerts: the others are not "
+        es_print_note("%s: rule %s: more than %d alerts; the others are not "
                       "reported: give the rule an end or a cool_down",
                       r->alert.path, rule->name, ES_FOLLOW_MOST);
 }

@@ -14,11 +14,14 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define TICK 0.1  /* seconds; longer than a clock tick of any file system */
+/* Seconds; longer than the steps of any file system's time stamps. */
+#define TICK 0.1
 #define COPYING 3 /* seconds that a program may pause while copying a file */
-/* CPU seconds per round for searching; the last file may exceed it. */
+/* After this many CPU seconds a round begins to search no further damaged
+   fragment. */
+/* Maximum number of bytes of one damaged fragment that are searched per
+ * round. */
 #define SEARCHING_MOST 0.1
-/* Maximum number of bytes of one file that are searched per round. */
 #define SEARCHED_MOST (INT64_C(4) << 20)
 
 /* --- the files ---------------------------------------------------------*/
@@ -181,7 +184,7 @@ static es_status sum_up(const es_watch_files *watch, es_watch_file *file)
     return ES_OK;
 }
 
-/* Judges what was added to the runs of a file. If a rule does not fit one run,
+/* Judges the new samples of the runs in a file. If a rule does not fit one run,
  * the other runs are judged all the same and the failure is returned
  * afterwards. */
 static es_status read_runs(es_watch_files *watch, es_watch_file *file,
@@ -202,10 +205,10 @@ static es_status read_runs(es_watch_files *watch, es_watch_file *file,
     return sum_up(watch, file);
 }
 
-/* Reports a file that could not be read twice and has not changed for a while.
- * A locked file is retried in each round, because it may become readable
- * without a change. ES_ENOMEM is not reported here, because it ends the whole
- * round. */
+/* Reports a file if two attempts to read it have failed and it has not changed
+ * for a while. A locked file is retried in each round, because it may become
+ * readable without a change. ES_ENOMEM is not reported here, because it ends
+ * the whole round. */
 static void note_failure(const es_watch_files *watch, es_watch_file *file,
                          es_status status)
 {
@@ -239,8 +242,8 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
         status = es_fail(ES_EIO, "%s: %s", file->path, strerror(errno));
     es_growth_end(file->growth);
     file->growth = NULL;
-    if (status == ES_OK) /* determined before reading, because the writer may
-                            die in the meantime */
+    if (status == ES_OK) /* called before the runs are read, because the writer
+                            may die while they are being read */
         status = es_growth_begin(&file->growth, reader);
     if (status == ES_OK)
         status = read_runs(watch, file, reader, path);
@@ -297,8 +300,8 @@ static es_status follow_growth(es_watch_files *watch, es_watch_file *file)
                                               : status;
 }
 
-/* Returns true if the file is a fragment that is being written and need not be
- * read, because nothing but samples was appended, which are now judged. */
+/* Returns true if the file need not be read, because it is a fragment being
+ * written to which at most samples were appended. Judges these samples. */
 static bool is_known(es_watch_files *watch, es_watch_file *file)
 {
     es_growth_news news;

@@ -14,17 +14,17 @@
 typedef struct es_watch_file {
     char *path;
     es_stamp stamp;    /* stamp of the file when it was read */
-    bool read;         /* true if the content is known */
+    bool read;         /* true if the last attempt to read the file succeeded */
     bool failed;       /* true if the present content could not be read */
     bool reported;     /* true from the report of a failure until the file is
                           readable again */
     bool again;        /* true if the next round must read the file even without
                           a change */
-    bool waits;        /* true if the search for frames must wait until the
-                          other files are read */
+    bool waits;        /* true if the search of this damaged fragment must wait
+                          until the other files are read */
     es_growth *growth; /* state of a fragment that is being written; NULL for
                           other files */
-    es_follow **runs;  /* (n_runs) states of judging */
+    es_follow **runs;  /* (n_runs) judging state of each run */
     size_t n_runs;
     es_follow_counts counts; /* number of all alerts of the file by kind and
                                 severity */
@@ -59,11 +59,11 @@ typedef struct es_watch_files {
     es_alert_handler *handler;  /* receives each alert of a file that has
                                    changed */
     void *user;
-    const es_watch_observer *observer; /* NULL: none; borrowed */
+    const es_watch_observer *observer; /* NULL without an observer; borrowed */
     bool at_once;                      /* true if only one round is run, so that
                                           failures are reported at once */
     bool refused; /* true if the handler failed rather than a file */
-    bool lost;    /* true while a folder named by the user is unreadable, which
+    bool lost;    /* true if a folder named by the user is unreadable and this
                      has been reported */
 
     es_watch_file *files; /* (n_files) watched files, sorted by path */
@@ -77,7 +77,8 @@ typedef struct es_watch_files {
                            writing */
     size_t n_searching; /* number of damaged fragments whose search is
                            unfinished */
-    size_t turn;        /* index of the file to be searched first */
+    size_t turn;        /* index of the file with which the next round's search
+                           begins */
 } es_watch_files;
 
 /**

@@ -17,8 +17,8 @@ typedef struct arguments {
     es_rules_file rules;
     char *state;       /* path of the state file; chosen here unless --state is
                           given */
-    es_severity check; /* lowest severity that makes the exit code 1; NONE:
-                          no severity does */
+    es_severity check; /* lowest severity of an alert that makes the exit code
+                          1; NONE: no alert does */
 } arguments;
 
 /* --- options --------------------------------------------------------------*/

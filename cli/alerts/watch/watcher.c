@@ -17,23 +17,25 @@
 
 #define REST_LEAST 0.2 /* minimum time between two rounds in seconds */
 /* Pause after a round, as a multiple of the round's CPU time. */
-#define REST_SHARE 6
-/* Maximum number of databases that notify the watcher of changes; further
+/* Maximum number of databases that notify the watcher of changes; further *
  * databases are polled. */
+#define REST_SHARE 6
+/* Maximum time in seconds between two rounds while other hosts write run
+ * files. */
 #define DATABASES_MOST 16
-/* Maximum seconds between rounds while other hosts write run files. */
 #define POLL_ABROAD 1
 /* Maximum time between two attempts of a delivery in seconds. */
 #define AGAIN_MOST 300
-#define KNOWN_MOST 16384 /* number of remembered alert ids (2 MiB) */
+/* Maximum number of remembered alert ids (about 2 MiB). */
+#define KNOWN_MOST 16384
 
 /* The process that makes the deliveries of one action. */
 typedef struct worker {
     es_process process; /* the running process; pid 0 if there is none */
     bool can_do, owes;
     int tries;    /* consecutive failures */
-    double again; /* earliest time of the next attempt, in seconds of the
-                     monotonic clock */
+    double again; /* earliest time of the next attempt to make the deliveries,
+                     in seconds of the monotonic clock */
 } worker;
 
 typedef struct watcher {

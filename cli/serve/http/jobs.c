@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Seconds after which a process is killed, and between two looks at processes
- * that have no pidfd. */
+/* Time in seconds after which a process is killed, and interval at which
+ * processes without a pidfd are checked for their end. */
 #define SECONDS_MOST 30
 #define LOOK 0.05
 
@@ -50,7 +50,7 @@ static unsigned status_of(const es_process_end *end)
     return statuses[end->code];
 }
 
-/* Handles the end of a job's process, or kills it after its time. */
+/* Kills a job's process if it has exceeded its time, and handles its end. */
 static void look_after(es_serve_jobs *jobs, es_serve_job *job)
 {
     es_process_end end;
@@ -138,7 +138,7 @@ static const char *type_of(const es_serve_request *request)
                                               : "application/pdf";
 }
 
-/* Names the file in which a browser saves the answer. */
+/* Adds the header with the file name under which a browser saves the answer. */
 static void name_file(es_response *response, const es_serve_request *request)
 {
     char text[96];
@@ -151,7 +151,8 @@ static void name_file(es_response *response, const es_serve_request *request)
     es_mhd.add_response_header(response, "Content-Disposition", text);
 }
 
-/* Answers with the reason that the process has written. */
+/* Answers with an error, whose text is the reason that the process has
+   written. */
 static enum MHD_Result reply_failure(es_serve_job *job)
 {
     char reason[ES_MESSAGE_MAX] = "";
@@ -178,7 +179,8 @@ enum MHD_Result es_serve_job_reply(es_serve_job *job)
         es_mhd.create_response_from_fd((size_t)about.st_size, fd));
     if (!response)
         return MHD_NO;
-    job->answering.fd = -1; /* the response closes it */
+    job->answering.fd = -1; /* the response now owns the descriptor and closes
+                               it */
     es_mhd.add_response_header(response, "Content-Type", type_of(job->request));
     es_mhd.add_response_header(response, "Cache-Control", "no-store");
     es_mhd.add_response_header(response, "Content-Security-Policy",

@@ -1,5 +1,5 @@
 /* Loads libmicrohttpd when `serve` starts, unless it is linked statically, as
- * `make wheel` does. */
+ * in the program that `make wheel` builds. */
 #include "cli/serve/http/microhttpd.h"
 
 #include <dlfcn.h>

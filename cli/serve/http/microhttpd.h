@@ -1,6 +1,7 @@
 /**
- * Loads libmicrohttpd, GNU's HTTP server library. It is not linked, because it
- * loads GnuTLS, which no other command needs.
+ * Loads libmicrohttpd, GNU's HTTP server library, at run time. The program is
+ * not linked with it, because the library loads GnuTLS, which no other command
+ * needs.
  */
 #ifndef ES_SERVE_MICROHTTPD_H
 #define ES_SERVE_MICROHTTPD_H
@@ -24,7 +25,8 @@ typedef struct es_mhd_library {
     ES_MHD_FUNCTIONS(ES_MHD_MEMBER)
 } es_mhd_library;
 
-/** The loaded functions, set by es_mhd_load: MHD_run is es_mhd.run. */
+/** The functions of the library, set by es_mhd_load. MHD_run, for example, is
+ *  es_mhd.run. */
 extern es_mhd_library es_mhd;
 
 /** Loads the library. Returns ES_OK, or ES_EIO if it is not installed. */

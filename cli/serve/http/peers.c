@@ -8,13 +8,14 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-/* Seconds that a client may take to send a request after connecting or after
- * its last request, and to read an answer. */
+/* Time in seconds that a client may take to send a request (after connecting or
+ * after its last request), and to read an answer. */
 #define ASK_MOST 10
 #define READ_MOST 300
-/* Time between two looks at the connections in seconds. */
+/* Interval in seconds at which the connections are checked. */
+/* Maximum number of connections, and number of descriptors reserved for other
+ * purposes. */
 #define LOOK 1
-/* Maximum number of connections, and descriptors for other purposes. */
 enum { PEERS_MOST = 2000, OTHERS = 100 };
 
 void es_serve_peers_begin(es_serve_peers *peers)
@@ -40,7 +41,7 @@ static void disconnect(es_serve_peer *peer)
     peer->is_cut = true;
 }
 
-/* Disconnects the oldest connection without a request. */
+/* Disconnects the client that has waited longest without a request. */
 static void evict_oldest(const es_serve_peers *peers)
 {
     es_serve_peer *oldest = NULL;

@@ -1,4 +1,4 @@
-/* Makes the responses of `serve`. */
+/* Makes the HTTP responses of `serve`. */
 #include "cli/serve/http/reply.h"
 
 #include "analyzer/base/json_write.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <zlib.h>
 
-/* Texts below this size are not compressed, in bytes. */
+/* Minimum size in bytes of a text that is compressed. */
 enum { PACKED_LEAST = 2048 };
 
 es_response *es_reply_guard(es_response *response)
@@ -79,7 +79,7 @@ enum MHD_Result es_reply_queue(es_connection *connection, unsigned status,
                                es_response *response)
 {
     if (!response)
-        return MHD_NO; /* memory is short: the connection is closed */
+        return MHD_NO; /* memory is short; MHD_NO closes the connection */
     enum MHD_Result result =
         es_mhd.queue_response(connection, status, response);
     es_mhd.destroy_response(response);

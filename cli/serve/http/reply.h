@@ -1,4 +1,4 @@
-/** Makes responses with the headers that protect the page. */
+/** Makes HTTP responses with headers that protect the page. */
 #ifndef ES_SERVE_REPLY_H
 #define ES_SERVE_REPLY_H
 
@@ -8,13 +8,15 @@
 typedef struct MHD_Connection es_connection;
 typedef struct MHD_Response es_response;
 
-/** Adds the headers that every response has, which forbid to guess the type,
- *  to store, frame or embed the content, and to name the address to others.
- *  Returns the response. NULL is accepted. */
+/** Adds the headers of every response. They tell browsers not to guess the
+ *  content type, not to send the page's address to other sites, and not to let
+ *  other sites embed the response or keep a reference to its window. Returns
+ *  `response`, which may be NULL. */
 es_response *es_reply_guard(es_response *response);
 
-/** Makes a response of n bytes, which the response frees, or compresses them
- *  first if `packed` is true. Returns NULL if memory is short. */
+/** Makes a response with the text (n bytes), which the response then owns. If
+ *  `packed` is true, the text may be compressed. Returns NULL if memory is
+ *  short. */
 es_response *es_reply_text(char *text, size_t n, const char *type, bool packed);
 
 /** Returns true if the client accepts gzip. */

@@ -1,4 +1,5 @@
-/* Decides how each request is answered. README.md describes the addresses. */
+/* Decides how each request is answered. README.md describes the addresses (the
+   page and api/...). */
 #include "cli/serve/http/server_internal.h"
 
 #include "analyzer/base/text_stream.h"
@@ -9,9 +10,10 @@
 
 /* --- the page -------------------------------------------------------------*/
 
-/* Prints the value of the header Content-Security-Policy. No frame may contain
- * the page of a tab. The address of a frame's page contains the token, so a
- * program that opens the frame can read the runs anyway. */
+/* Prints the value of the header Content-Security-Policy. If `embedded` is
+ * false, the policy forbids frames to contain the page. The page for frames may
+ * be in any frame: its address contains the token, so a program that opens the
+ * frame could read the runs anyway. */
 static char *print_policy(bool embedded)
 {
     char *text = NULL;
@@ -71,8 +73,8 @@ void es_serve_routes_free(es_server *server)
     release(server->list);
 }
 
-/* Leads a browser from the address with the token, which it must not keep, to
- * the page. */
+/* Stores the token in a cookie and redirects the browser to the page's address
+ * without the token, which should not remain in the browser's history. */
 static enum MHD_Result reply_cookie(const es_server *server,
                                     es_connection *connection)
 {
@@ -120,7 +122,8 @@ static enum MHD_Result reply_unchanged(es_connection *connection)
                               0, NULL, MHD_RESPMEM_PERSISTENT)));
 }
 
-/* The complete list is kept, because every new tab requests it. */
+/* Answers with the list of runs. The response with the complete list is kept,
+   because every new tab requests it. */
 static enum MHD_Result reply_list(es_server *server, es_connection *connection)
 {
     const char *since = es_reply_argument(connection, "since"),
@@ -215,8 +218,9 @@ static enum MHD_Result start_job(es_server *server, es_connection *connection,
 
 /* --- all requests ---------------------------------------------------------*/
 
-/* Returns the path below the page, "" for the page itself; NULL if the path
- * lies elsewhere. A proxy passes the path with or without its own part. */
+/* Returns the part of `path` behind the page's address, "" for the page itself;
+ * NULL if `path` does not begin with /. A proxy may or may not have removed the
+ * prefix `base`. */
 static const char *below_base(const char *path, const char *base)
 {
     const size_t n = strlen(base);
@@ -225,8 +229,8 @@ static const char *below_base(const char *path, const char *base)
     return path[0] == '/' ? path + 1 : NULL;
 }
 
-/* Returns true if a browser states that a page of another origin made the
- * request. */
+/* Returns true if the request's headers say that a page of another origin made
+ * the request. */
 static bool is_foreign(const es_serve_access *access, es_connection *connection,
                        bool is_page)
 {
@@ -258,7 +262,7 @@ static enum MHD_Result reply_page(es_server *server, es_connection *connection)
                           "it contains a token");
 }
 
-/* The addresses of requests for run files. */
+/* The addresses whose answers are made from run files by a job. */
 static const struct route {
     const char *path;
     es_serve_ask ask;
@@ -280,7 +284,8 @@ static enum MHD_Result reply_stop(es_server *server, es_connection *connection,
     return start_job(server, connection, ES_SERVE_STOP, context);
 }
 
-/* Answers a request below the page. `path` is not empty. */
+/* Answers a request for an address below that of the page. `path` is not
+   empty. */
 static enum MHD_Result reply_api(es_server *server, es_connection *connection,
                                  const char *path, const char *method,
                                  void **context)
@@ -338,7 +343,8 @@ static enum MHD_Result reply(es_server *server, es_connection *connection,
     return reply_api(server, connection, path, method, context);
 }
 
-/* The context of a request that has no job, after the first call. */
+/* Its address is the context of a request that has no job, from the first call
+   on. */
 static char called;
 
 enum MHD_Result es_serve_routes_answer(void *user, es_connection *connection,
@@ -348,7 +354,8 @@ enum MHD_Result es_serve_routes_answer(void *user, es_connection *connection,
 {
     (void)version, (void)body;
     if (*context && *context != &called)
-        return es_serve_job_reply(*context); /* the job has resumed it */
+        return es_serve_job_reply(*context); /* the job has resumed the
+                                                connection */
     if (*context && !*n_body)
         return reply(user, connection, path, method, context);
     if (*context || has_body(connection))

@@ -1,6 +1,6 @@
-/* The loop of `serve`: one thread waits for browsers, for the process that
- * reads run files, and for processes that answer requests. It opens no run
- * file. */
+/* Contains the loop of `serve`. Its single thread waits for browsers, for the
+ * process that reads run files, and for the processes that answer requests. It
+ * opens no run file. */
 #include "cli/serve/http/server_internal.h"
 
 #include "analyzer/base/kernel.h"
@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Seconds between two comments in the streams of events. */
+/* Interval in seconds at which a comment is sent in the streams of events. */
 #define BEAT 10
 /* Memory of a connection in bytes, which limits the size of a request. */
 #define CONNECTION_MEMORY ((size_t)32 << 10)
@@ -31,13 +31,16 @@ enum { BACKLOG = 512, FDS = ES_SERVE_RUNNING_MOST + 4 };
 
 /* The process that reads run files. */
 typedef struct reading {
-    es_process process; /* pid 0: not running */
-    int fd;             /* end of the pipe for reading */
+    es_process process; /* its pid is 0 while it is not running */
+    int fd;             /* end of the pipe from which its messages are read */
     es_serve_inbox inbox;
-    uint64_t before; /* newest version before the process was started again; 0:
-                        it never was */
-    double again;    /* time of the next start, if it is not running */
-    int n_ends;      /* number of times that it ended without a result */
+    uint64_t before; /* newest version of the list before the process was
+                        restarted; 0 if it was never restarted, or once it has
+                        sent all runs again */
+    double again;    /* time of the next start while the process is not
+                        running */
+    int n_ends;      /* number of times that the process has ended
+                        unexpectedly */
 } reading;
 
 typedef struct loop {
@@ -45,7 +48,7 @@ typedef struct loop {
     reading reading;
     struct MHD_Daemon *daemon;
     int socket, signals;
-    double beat;      /* time of the next comment in the streams */
+    double beat;      /* time of the next comment in the streams of events */
     es_status status; /* failure that ends the server */
 } loop;
 
@@ -147,7 +150,7 @@ static es_status start_reading(loop *l)
     return ES_OK;
 }
 
-/* Sends what changed since the last version to the pages. */
+/* Ends the current version of the list, and sends its changes to the pages. */
 static void end_version(es_server *server)
 {
     char version[40];
@@ -186,8 +189,9 @@ static es_status take_message(void *user, es_serve_kind kind, const char *bytes,
     return ES_OK;
 }
 
-/* Reads messages. If the process has ended without a result, because a file
- * crashed it or the system killed it, it is started again after a while. */
+/* Reads messages from the process that reads run files. If that process has
+ * ended without a message about a failure, because a file crashed it or the
+ * system killed it, schedules its restart. */
 static es_status read_messages(loop *l)
 {
     reading *r = &l->reading;
@@ -230,8 +234,8 @@ static es_status start_daemon(loop *l)
                                strerror(errno));
 }
 
-/* Does what is due, and returns the time until the next deadline in seconds;
- * INFINITY: none. */
+/* Does everything that is due, and returns the time in seconds until the next
+ * deadline, or INFINITY if there is none. */
 static double do_due(loop *l)
 {
     es_server *server = &l->server;
@@ -242,8 +246,8 @@ static double do_due(loop *l)
         es_serve_stream_add(&server->stream, NULL, NULL, NULL);
         l->beat = es_serve_now() + BEAT;
     }
-    es_mhd.run(l->daemon); /* after jobs and streams, which resume
-                              connections */
+    es_mhd.run(l->daemon); /* called after the jobs and the streams, because
+                              they resume connections */
     if (server->stream.n_clients)
         left = fmin(left, l->beat - es_serve_now());
     if (!l->reading.process.pid)
@@ -253,7 +257,7 @@ static double do_due(loop *l)
     return fmin(left, es_serve_jobs_wait(&server->jobs));
 }
 
-/* Discards what standard input has. Returns true at its end. */
+/* Reads and discards standard input. Returns true at its end. */
 static bool has_input_ended(void)
 {
     char bytes[256];
@@ -261,7 +265,8 @@ static bool has_input_ended(void)
     return n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN);
 }
 
-/* Waits for the next thing to do and does it. Sets *over after a signal. */
+/* Waits for the next event or deadline and handles it. Sets *over after a
+   signal, or at the end of standard input if options->until_eof is true. */
 static es_status step(loop *l, bool *over)
 {
     const union MHD_DaemonInfo *info =
@@ -302,7 +307,8 @@ static es_status catch_signals(int *fd)
                     : es_fail(ES_EIO, "no signalfd: %s", strerror(errno));
 }
 
-/* A folder that does not exist is a mistake, although one could appear. */
+/* Fails if a given file or folder does not exist: the name is probably wrong,
+   although the folder could be created later. */
 static es_status check_roots(const es_serve_options *options)
 {
     for (size_t i = 0; i < options->n_roots; i++)

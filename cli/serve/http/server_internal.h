@@ -15,22 +15,25 @@ typedef struct es_server {
     es_serve_stream stream;
     es_serve_jobs jobs;
     es_serve_peers peers;
-    es_response *page, *embedded; /* the page, for a tab and for a frame */
-    es_response *list; /* the complete list, compressed; NULL if it was
-                          not requested since the last version */
+    es_response *page, *embedded; /* the page for a browser tab, and the page
+                                     for a frame */
+    es_response *list; /* compressed response with the complete list, in the
+                          version `list_version`; NULL before the first
+                          request */
     uint64_t list_version;
 } es_server;
 
-/** Makes the responses with the page. Returns ES_OK or ES_ENOMEM. */
+/** Makes the two responses with the page. Returns ES_OK or ES_ENOMEM. */
 es_status es_serve_routes_begin(es_server *server) ES_MUST_USE;
 
-/** Answers a request, as libmicrohttpd requires; `user` is the es_server. */
+/** Answers a request. This is the access handler of libmicrohttpd; `user` is
+ *  the es_server. */
 enum MHD_Result es_serve_routes_answer(void *user, es_connection *connection,
                                        const char *path, const char *method,
                                        const char *version, const char *body,
                                        size_t *n_body, void **context);
 
-/** Releases what a request needed. */
+/** Called by libmicrohttpd at the end of a request. Ends the request's job. */
 void es_serve_routes_complete(void *user, es_connection *connection,
                               void **context,
                               enum MHD_RequestTerminationCode code);

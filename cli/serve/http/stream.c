@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Seconds after which a client that does not read is disconnected. A client is
- * sent a comment every ten seconds. */
+/* Time in seconds after which a client that does not read is disconnected.
+ * Every ten seconds there is a comment to read. */
 enum { STALLED_MOST = 30, BLOCK = 4096 };
 
 struct es_serve_client {
@@ -89,7 +89,9 @@ static ssize_t read_events(void *user, uint64_t position, char *out,
     if (stream->n_events - client->event > ES_SERVE_EVENTS_KEPT ||
         (stream->n_events - client->event == ES_SERVE_EVENTS_KEPT &&
          client->at))
-        return MHD_CONTENT_READER_END_WITH_ERROR; /* it fell behind */
+        return MHD_CONTENT_READER_END_WITH_ERROR; /* events that the client has
+                                                     not read were
+                                                     overwritten */
     if (client->event == stream->n_events) {
         client->waits = true;
         es_mhd.suspend_connection(client->connection);

@@ -1,6 +1,6 @@
 /* Replaces GnuTLS where libmicrohttpd is linked statically (make wheel). The
- * archive refers to its functions, but calls them only for connections with
- * TLS, which `serve` does not have. */
+ * static library refers to functions of GnuTLS, but calls them only for TLS
+ * connections, which `serve` does not have. */
 #include <stdlib.h>
 
 #define FAILING(use)                                                           \
@@ -33,7 +33,7 @@
 FAILING(DEFINE)
 FAILING_TOO(DEFINE)
 
-/* libmicrohttpd calls these two when a program starts and ends. */
+/* libmicrohttpd calls these two functions when a program starts and ends. */
 #define DEFINE_EMPTY(name)                                                     \
     int gnutls_##name(void);                                                   \
     int gnutls_##name(void)                                                    \
