@@ -66,19 +66,23 @@ es_status es_drawing_fold(es_drawing *drawing, size_t most) ES_MUST_USE;
  * Maximum number of panels of normal size; a figure with more panels draws
  * small ones.
  */
-/* * * Sets *out to the runs that run i of the drawing represents, or to run i
- * alone * if the runs are not grouped. Returns the number of these runs, which
- * the * drawing owns. */
 #define ES_PANELS_MOST 12
+
+/**
+ * Sets *out to the runs that run i of the drawing represents, or to run i alone
+ * if the runs are not grouped. Returns the number of these runs, which the
+ * drawing owns.
+ */
 size_t es_drawing_members(const es_run_summary *const **out,
                           const es_drawing *drawing, size_t i);
 
 /** Returns the title of run i of the drawing. */
 const char *es_drawing_title(const es_drawing *drawing, size_t i);
 
-/* * Prints the step of a run's summary, such as "step 400" or "step 400, eval".
- * * Returns out (ES_CAPTION_MAX bytes). */
 #define ES_CAPTION_MAX 64
+
+/** Prints the step of a run's summary, such as "step 400" or "step 400, eval".
+ *  Returns out (ES_CAPTION_MAX bytes). */
 char *es_drawing_step(char *out, const es_run_summary *run);
 
 typedef struct es_series_scale {

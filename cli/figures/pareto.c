@@ -10,9 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-/* An axis is logarithmic if the ratio of its largest to its smallest value is
- * at least this number. */
 #define NOTE_MAX 2048
+/* An axis is logarithmic if the ratio of its largest to its smallest value is
+   at least this number. */
 #define WIDE_RANGE 8.0
 /* Maximum number of runs for which every point gets a label. */
 #define NAMED_MOST 12

@@ -109,9 +109,10 @@ es_status es_group_lines_read(es_group_lines *out, es_drawing *drawing,
                               size_t i, const es_lines_query *query,
                               bool exponential) ES_MUST_USE;
 
-/* * Prints the label of a run, such as "SM", or for several seeds "SM (2 of 3 *
- * seeds, 1 NaN)". Returns out. */
 #define ES_GROUP_TEXT_MAX 512
+
+/** Prints the label of a run, such as "SM", or for several seeds "SM (2 of 3
+ *  seeds, 1 NaN)". Returns out. */
 char *es_group_label(char out[ES_GROUP_TEXT_MAX], const es_drawing *drawing,
                      size_t i, const es_group_lines *lines);
 
@@ -159,17 +160,22 @@ typedef struct es_steps {
     bool merged;        /* true if a column has several samples */
 } es_steps;
 
-/* * * Reads a head or layer series over all its steps. * * The width of a
- * column is the most frequent interval between two samples, or a * multiple of
- * this interval if there would be too many columns; es_raster_wins * then
- * chooses which of the column's samples is shown in each row. A sample * also
- * fills the columns up to the next sample, unless this gap is much longer *
- * than the gaps before and after it; the columns of such a gap are missing. The
- * * value of a layer is the mean of its heads, or NaN if a head is not finite.
- * * * Reads the series twice. Memory is bounded by ES_STEPS_MOST columns, or
- * fewer * if there are many heads. Returns ES_OK; ES_ENOTFOUND, ES_EIO,
- * ES_EFORMAT, * ES_ENOMEM. */
 #define ES_STEPS_MOST 2048
+
+/**
+ * Reads a head or layer series over all its steps.
+ *
+ * The width of a column is the most frequent interval between two samples, or a
+ * multiple of this interval if there would be too many columns; es_raster_wins
+ * then chooses which of the column's samples is shown in each row. A sample
+ * also fills the columns up to the next sample, unless this gap is much longer
+ * than the gaps before and after it; the columns of such a gap are missing. The
+ * value of a layer is the mean of its heads, or NaN if a head is not finite.
+ *
+ * Reads the series twice. Memory is bounded by ES_STEPS_MOST columns, or fewer
+ * if there are many heads. Returns ES_OK; ES_ENOTFOUND, ES_EIO, ES_EFORMAT,
+ * ES_ENOMEM.
+ */
 es_status es_steps_read(es_steps *out, es_drawing *drawing,
                         const es_run_summary *run) ES_MUST_USE;
 

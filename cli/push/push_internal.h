@@ -7,9 +7,10 @@
 
 /* Maximum number of small files that a worker keeps open and pushes
    together. */
-/* * A worker, which pushes files through its own connection. Several workers
- * run * in parallel. */
 #define ES_PUSH_GROUP 32
+
+/** A worker, which pushes files through its own connection. Several workers run
+ *  in parallel. */
 typedef struct es_push_worker {
     es_pusher *pusher;
     const es_push_options *options;

@@ -23,9 +23,10 @@
 #include "store/map.h"
 #include <stdio.h>
 
-/* * Target size in bytes of a page of up to 150 runs. The target grows to twice
- * * this size for 500 runs. Series are thinned to reach the target. */
 #define ES_REPORT_NAMES 64
+
+/** Target size in bytes of a page of up to 150 runs. The target grows to twice
+ *  this size for 500 runs. Series are thinned to reach the target. */
 #define ES_REPORT_BYTES 2000000
 /* Estimated size of a series on the page in bytes, without its samples. */
 #define ES_REPORT_SERIES_BYTES 250
@@ -174,15 +175,18 @@ es_status es_report_maps_read(es_report_maps *out, es_reader *reader,
 void es_report_maps_free(es_report_maps *maps);
 
 /* Maximum number of weights in all maps of a run, which need 0.5 MB. */
-/* * * Writes the attention maps of a run's layers as a JSON element of class *
- * "maps": *
- * {"run","phase","layers","size","ctx","recorded","steps":[..],"packed"}. *
- * "packed" has the weights (steps,layers,size,size), float32 rounded to three *
- * digits, as a zlib stream in base64. If not all steps fit into the page, only
- * * the last steps are written; "recorded" is the number of all steps with maps
- * * in the run. Writes nothing if the run has no maps or the maps of one step
- * are * too large. Returns the statuses of es_report_write. */
 #define ES_REPORT_MAP_VALUES 300000
+
+/**
+ * Writes the attention maps of a run's layers as a JSON element of class
+ * "maps":
+ * {"run","phase","layers","size","ctx","recorded","steps":[..],"packed"}.
+ * "packed" has the weights (steps,layers,size,size), float32 rounded to three
+ * digits, as a zlib stream in base64. If not all steps fit into the page, only
+ * the last steps are written; "recorded" is the number of all steps with maps
+ * in the run. Writes nothing if the run has no maps or the maps of one step are
+ * too large. Returns the statuses of es_report_write.
+ */
 es_status es_report_write_maps(FILE *out, es_reader *reader, size_t run,
                                const es_run_summary *summary,
                                size_t n_runs) ES_MUST_USE;

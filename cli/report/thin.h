@@ -46,11 +46,18 @@ typedef struct es_thin {
 } es_thin;
 
 /* Minimum capacity, which suffices for the first and the last sample. */
-/* * * Creates an es_thin. * * n_values values per sample; at least 1 *
- * n_samples number of samples that will be added; further samples are * ignored
- * * capacity maximum number of samples to keep; at least ES_THIN_LEAST * *
- * Returns ES_OK or ES_ENOMEM. */
 #define ES_THIN_LEAST 2
+
+/**
+ * Creates an es_thin.
+ *
+ *   n_values   values per sample; at least 1
+ *   n_samples  number of samples that will be added; further samples are
+ *              ignored
+ *   capacity   maximum number of samples to keep; at least ES_THIN_LEAST
+ *
+ * Returns ES_OK or ES_ENOMEM.
+ */
 es_status es_thin_new(es_thin **out, size_t n_values, size_t n_samples,
                       size_t capacity) ES_MUST_USE;
 

@@ -24,10 +24,11 @@ typedef enum es_serve_kind {
 } es_serve_kind;
 
 /** Length of the key of a run, which names the run in requests. */
-/* * The beginning of the bytes of an ES_SERVE_RUN message. It is followed by
- * the * path (n_path bytes), which has no symbolic links, and by the members of
- * the * run's JSON object. */
 #define ES_SERVE_KEY 16
+
+/** The beginning of the bytes of an ES_SERVE_RUN message. It is followed by the
+ *  path (n_path bytes), which has no symbolic links, and by the members of the
+ *  run's JSON object. */
 typedef struct es_serve_run_head {
     char key[ES_SERVE_KEY];
     uint64_t number; /* number of the run in its file, from 1 */

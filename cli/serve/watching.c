@@ -28,22 +28,22 @@
 /* Minimum time between two rounds: in seconds, and as a multiple of the CPU
  * time of the last round. The larger value applies. */
 #define REST_LEAST 0.2
-/* Time between two rounds if no file changes: in seconds, and as a multiple of
- * * a round's CPU time. The larger value applies, so that an idle server uses
- * at * most half a percent of a core. */
 #define REST_SHARE 2
+/* Time between two rounds if no file changes: in seconds, and as a multiple of
+ * a round's CPU time. The larger value applies, so that an idle server uses at
+ * most half a percent of a core. */
 #define POLL_LEAST 1
-/* Minimum time in seconds between two searches for writers that have died;
- * POLL_SHARE applies to these searches too. */
 #define POLL_SHARE 200
+/* Minimum time in seconds between two searches for writers that have died;
+   POLL_SHARE applies to these searches too. */
 #define WRITERS_LEAST 5
 /* Interval in seconds at which changes are sent during a long round. */
-/* Maximum number of databases whose notifications are awaited; further
- * databases are polled. */
 #define NEWS_MOST 0.5
-/* Maximum number of flags that are listed for a run, and maximum total number *
- * of heads in these flags. */
+/* Maximum number of databases whose notifications are awaited; further
+   databases are polled. */
 #define DATABASES_MOST 16
+/* Maximum number of flags that are listed for a run, and maximum total number
+ * of heads in these flags. */
 #define FLAGS_MOST 300
 #define HEADS_MOST 20000
 /* Maximum number of remembered alerts. */

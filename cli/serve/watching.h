@@ -18,9 +18,12 @@ typedef struct es_serve_watching {
 } es_serve_watching;
 
 /** Maximum number of runs; further runs are reported as unreadable. */
-/* * * The main function of the process, for es_process_fork. `argument` is an *
- * es_serve_watching. The process ends when the pipe is closed. */
 #define ES_SERVE_RUNS_MOST 20000
+
+/**
+ * The main function of the process, for es_process_fork. `argument` is an
+ * es_serve_watching. The process ends when the pipe is closed.
+ */
 int es_serve_watch(void *argument);
 
 #endif

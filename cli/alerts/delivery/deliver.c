@@ -20,9 +20,9 @@
 
 /* Number of consecutive failures after which a process makes no more
  * deliveries. */
-/* Maximum number of attempts to settle a delivery, one per second. During this
- * * time a user can free space on a full disk. */
 #define FAILURES_MOST 2
+/* Maximum number of attempts to settle a delivery, one per second. During this
+ * time a user can free space on a full disk. */
 #define SETTLE_TRIES 60
 
 const char *es_action_name(es_action action)

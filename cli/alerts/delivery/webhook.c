@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Maximum number of bytes of the server's answer that are read (and
- * discarded). */
 #define URL_MOST 4096
+/* Maximum number of bytes of the server's answer that are read (and
+   discarded). */
 #define ANSWER_MOST 65536
 
 /* --- libcurl --------------------------------------------------------------*/

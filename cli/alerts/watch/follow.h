@@ -46,16 +46,22 @@ typedef struct es_follow_options {
  * Maximum number of reported alerts of all flags, and of each rule, in one run.
  * If a rule has more alerts, a note on standard error says so.
  */
-/* * * Judges the part of run `run` that was added since the last call and
- * reports * the new alerts. If the run was replaced or changed, all of its
- * alerts are * reported again. * * known state of the run; pass the same object
- * with the same options at * each reading; released by es_follow_end * about an
- * alert with the run's path, uuid, name, arch and is_written; the * other
- * members are ignored * * Returns ES_OK; ES_EUSAGE (a rule does not fit the
- * run); ES_EFORMAT; ES_EIO; * ES_ENOMEM; or the handler's result. After a
- * failure the next call judges the * run from its start, so that no alert is
- * lost. */
 #define ES_FOLLOW_MOST 1000
+
+/**
+ * Judges the part of run `run` that was added since the last call and reports
+ * the new alerts. If the run was replaced or changed, all of its alerts are
+ * reported again.
+ *
+ *   known    state of the run; pass the same object with the same options at
+ *            each reading; released by es_follow_end
+ *   about    an alert with the run's path, uuid, name, arch and is_written; the
+ *            other members are ignored
+ *
+ * Returns ES_OK; ES_EUSAGE (a rule does not fit the run); ES_EFORMAT; ES_EIO;
+ * ES_ENOMEM; or the handler's result. After a failure the next call judges the
+ * run from its start, so that no alert is lost.
+ */
 es_status es_follow_read(es_follow *known, es_reader *reader, size_t run,
                          const es_alert *about,
                          const es_follow_options *options) ES_MUST_USE;

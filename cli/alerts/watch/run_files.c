@@ -19,9 +19,9 @@
 #define COPYING 3 /* seconds that a program may pause while copying a file */
 /* After this many CPU seconds a round begins to search no further damaged
    fragment. */
-/* Maximum number of bytes of one damaged fragment that are searched per
- * round. */
 #define SEARCHING_MOST 0.1
+/* Maximum number of bytes of one damaged fragment that are searched per
+   round. */
 #define SEARCHED_MOST (INT64_C(4) << 20)
 
 /* --- the files ---------------------------------------------------------*/

@@ -17,12 +17,12 @@
 
 #define REST_LEAST 0.2 /* minimum time between two rounds in seconds */
 /* Pause after a round, as a multiple of the round's CPU time. */
-/* Maximum number of databases that notify the watcher of changes; further *
- * databases are polled. */
 #define REST_SHARE 6
-/* Maximum time in seconds between two rounds while other hosts write run
- * files. */
+/* Maximum number of databases that notify the watcher of changes; further
+ * databases are polled. */
 #define DATABASES_MOST 16
+/* Maximum time in seconds between two rounds while other hosts write run
+   files. */
 #define POLL_ABROAD 1
 /* Maximum time between two attempts of a delivery in seconds. */
 #define AGAIN_MOST 300

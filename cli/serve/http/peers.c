@@ -13,9 +13,9 @@
 #define ASK_MOST 10
 #define READ_MOST 300
 /* Interval in seconds at which the connections are checked. */
-/* Maximum number of connections, and number of descriptors reserved for other
- * purposes. */
 #define LOOK 1
+/* Maximum number of connections, and number of descriptors reserved for other
+   purposes. */
 enum { PEERS_MOST = 2000, OTHERS = 100 };
 
 void es_serve_peers_begin(es_serve_peers *peers)
