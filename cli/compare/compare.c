@@ -1,9 +1,9 @@
-/* Compares runs: reads each run's results on held-out data and the onsets of
- * its flags, groups the seeds of each configuration, and computes distances and
- * differences to a baseline in per cent. Statistical tests say how certain the
- * differences are: intervals of final perplexities over seeds, tests of
- * configurations against the configuration of the baseline, and permutation
- * tests that exchange layers between runs. */
+/* Compares runs. Reads each run's results on held-out data and the onsets of
+ * its flags, and groups the seeds of each configuration. Computes the distances
+ * between runs, and their differences from a baseline in per cent. Statistical
+ * tests say how certain the differences are: intervals of final perplexities
+ * over seeds, tests of configurations against the configuration of the
+ * baseline, and permutation tests that exchange layers between runs. */
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"

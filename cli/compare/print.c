@@ -176,7 +176,7 @@ static void put_bands(es_sheet *sheet, const es_bands *bands)
                            bands->n_heads);
 }
 
-/* Appends a cell with a value of the given number of digits; "-" for NaN. */
+/* Appends a cell with a value, printed with `digits` digits; "-" for NaN. */
 static void put_known(es_sheet *sheet, const char *title, double value,
                       int digits)
 {
@@ -379,7 +379,7 @@ static es_status print_relative(FILE *stream, const layout *shown)
     es_sheet sheet = {0};
     fputs("\n"
           "compared with the baseline: perplexity in per cent, bands in "
-          "points, onsets in steps\n",
+          "percentage points, onsets in steps\n",
           stream);
     for (size_t i = 0; i < comparison->n_runs; i++)
         if (i != comparison->reference)
@@ -514,7 +514,7 @@ static bool has_evidence(const es_comparison *comparison)
            comparison->n_configurations < comparison->n_runs;
 }
 
-/* Appends a cell with a value of the given number of digits, with or without
+/* Appends a cell with a value, printed with `digits` digits and with or without
  * the sign "+"; "-" for NaN. */
 static void put_value(es_sheet *sheet, const char *title, double value,
                       bool sign, int digits)
@@ -645,8 +645,9 @@ static void note_evidence(FILE *stream, const es_comparison *comparison)
         return;
     }
     if (comparison->has_baseline && comparison->n_runs > 1)
-        fputs("p: probability of a distance as large if layers are exchanged "
-              "between the runs; Holm: adjusted for the number of runs\n",
+        fputs("p: probability of a distance at least as large if layers are "
+              "exchanged between the runs; Holm: adjusted for the number of "
+              "runs\n",
               stream);
     if (!seeds)
         return;

@@ -52,7 +52,7 @@ typedef enum es_cost_quantity {
     ES_COST_OF_LATENCY,
     /* These need no model: */
     ES_COST_OF_INVERSE, /* error of a polynomial inverse */
-    ES_COST_OF_WEIGHTS  /* weights by softmax and PowerSoftmax */
+    ES_COST_OF_WEIGHTS  /* attention weights by softmax and by PowerSoftmax */
 } es_cost_quantity;
 
 typedef enum es_cost_over {

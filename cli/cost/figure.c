@@ -130,7 +130,7 @@ static void note_interval(plan *p, const es_cost_model *model, es_modelled sum)
 {
     double *widest = es_cost_is_fitted(model) ? &p->inside : &p->outside;
     const double half = (sum.high - sum.low) / 2 / sum.value;
-    if (half > *widest) /* false if `half` is NaN */
+    if (half > *widest) /* false if `half` is NaN, which is thus ignored */
         *widest = half;
 }
 

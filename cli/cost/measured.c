@@ -1,7 +1,7 @@
-/* Reads the measurements of one layer, which are the series
- * cost.OPERATION.bytes, .rounds and .seconds of a run recorded by
- * samples/private-inference/measure.py, and prints them next to the modelled
- * bytes for the same number of values. */
+/* Reads the measured costs of one layer, and prints them next to the modelled
+ * bytes for the same number of values. The measurements are the series
+ * cost.OPERATION.bytes, .rounds and .seconds of a run that
+ * samples/private-inference/measure.py has recorded. */
 #include "cli/cost/cost.h"
 
 #include "analyzer/base/checked.h"

@@ -1,7 +1,7 @@
 /* Implements entropy-scan cost --figure weights, which draws the attention
- * weights that softmax and PowerSoftmax give to the scores of a normal, a
- * uniform and an evenly spaced vector (figure 1 of the PowerSoftmax paper). The
- * figure needs no model. */
+ * weights that softmax and PowerSoftmax compute from three vectors of scores:
+ * normally distributed, uniformly distributed and evenly spaced (figure 1 of
+ * the PowerSoftmax paper). The figure needs no model. */
 #include "cli/cost/cost.h"
 #include "render/figures/curves.h"
 
@@ -13,7 +13,7 @@ enum { SCORES = 32, KINDS = 4, VECTORS = 3, NORMAL = 0, UNIFORM = 1 };
 /* Largest absolute score of the uniform and of the evenly spaced vector. */
 #define WIDEST 3.0
 
-/* Powers of PowerSoftmax; 0: softmax. */
+/* Powers of PowerSoftmax; 0 stands for softmax. */
 static const int powers[KINDS] = {0, 2, 4, 8};
 
 /* Returns a number in (0,1) of a fixed sequence (Knuth's generator for

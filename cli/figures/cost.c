@@ -8,7 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The number, at least 1, that a run's configuration contains for `key`. */
+/* A key of a run's configuration, and its value: a whole number of at least
+   1. */
 typedef struct factor {
     const char *key;
     double value;

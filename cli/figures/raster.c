@@ -212,9 +212,9 @@ static size_t next_start(const pass *p, size_t from)
     return from;
 }
 
-/* Fills the empty columns between two samples with the earlier sample if an
- * adjacent gap between samples is about as long, because the run was then
- * recorded less often in this range. A single long gap remains missing. */
+/* Fills the empty columns between two samples with the earlier sample, if the
+ * gap before or after is about as long: the run was then recorded less often in
+ * this range. A single long gap remains missing. */
 static void fill_gaps(pass *p)
 {
     size_t n = p->steps->n_columns, before = 0;

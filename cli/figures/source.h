@@ -18,8 +18,8 @@ es_status es_source_open(es_reader **out,
 
 /** Selects how the values of a layer's heads are reduced to one value. */
 typedef enum es_reduction {
-    /* No reduction: each value becomes a line, so that a series with one value
-     * per run, layer or head has 1, L or L*H lines. */
+    /* No reduction: each value becomes a line. A series with one value per run,
+     * layer or head therefore has 1, L or L*H lines. */
     ES_REDUCE_NONE,
     ES_REDUCE_MEAN, /* mean of the layer's finite heads */
     ES_REDUCE_LEAST,

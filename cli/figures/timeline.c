@@ -96,9 +96,9 @@ static void print_layers(char *out, const es_flag *flag)
 
 enum { LANES_MOST = ES_N_FLAG_KINDS + ES_RULES_MOST };
 
-/* The lanes, which are the rows in which flags are drawn: one lane for each
- * kind of flag about attention, then a lane for each kind of flag about the
- * loss and for each rule of the user that was raised. */
+/* The lanes, which are the rows in which flags are drawn. Each kind of flag
+ * about attention has a lane; below them, each kind of flag about the loss and
+ * each of the user's rules has a lane if it was raised. */
 typedef struct lanes {
     const char *names[LANES_MOST];
     es_flag_kind kinds[LANES_MOST];

@@ -57,7 +57,8 @@ static void print_notes(const es_importance *importance, FILE *stream)
         n_finite += isnan(importance->outcomes[ES_OUTCOME_QUALITY][i]) ? 0 : 1;
     fprintf(stream,
             "\n"
-            "%zu runs; %s: final value of the %zu runs that ended finite\n",
+            "%zu runs; %s: final value of the %zu runs whose last loss is "
+            "finite\n",
             importance->n_runs,
             es_outcome_title(importance, ES_OUTCOME_QUALITY), n_finite);
     fputs("overloaded, collapsed: shares of heads near their ceiling, near 0; "

@@ -1,7 +1,7 @@
 /**
- * Writes the output files of the program through es_outfile, with two
- * additions: a signal that ends the process removes the temporary file first,
- * and an output never replaces its own input.
+ * Writes the output files of the program through es_outfile. In addition, a
+ * signal that ends the process removes the temporary file first, and an output
+ * never replaces its own input.
  */
 #ifndef ES_OUTPUT_H
 #define ES_OUTPUT_H

@@ -31,8 +31,9 @@ extern const es_program es_scan_program;
  */
 extern const es_topic es_run_file_topic;
 
-/** Tags of the options of the verbs that share the table of
- *  `entropy-scan RUN.db` (cli/scan/scan_options.c). */
+/** Tags of options. Several verbs share the table of options in
+ *  cli/scan/scan_options.c; the tags of an option say which of these verbs have
+ *  it. */
 #define ES_SUMMARY_TAG (1u << 30)
 #define ES_DRAW_TAG (1u << 29)
 #define ES_COMPARE_TAG (1u << 28)

@@ -67,8 +67,9 @@ static es_status hide_passwords(int argc, char **argv)
 int main(int argc, char **argv)
 {
     es_output_catch_signals();
-    signal(SIGXFSZ, SIG_IGN); /* so that a write beyond the file size limit
-                                 fails and is reported */
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond the file size limit then fails
+                                 and is reported, instead of ending the
+                                 process */
     es_reader_cap_memory((size_t)64 << 20);
     const es_status status = hide_passwords(argc, argv);
     if (status < 0)

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Time in seconds that is longer than the steps of any file system's time
+/* Time in seconds; longer than the resolution of any file system's time
    stamps. */
 #define TICK 0.1
 /* Size in bytes from which a group of small files is pushed. */

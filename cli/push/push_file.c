@@ -34,7 +34,7 @@ void es_push_rest(double seconds)
 /* A run that is judged as it grows, and its alerts so far. */
 struct es_push_judged {
     es_follow follow;
-    es_push_alert *alerts; /* (n) with owned strings */
+    es_push_alert *alerts; /* (n) alerts so far, with owned strings */
     size_t n;
 };
 
@@ -144,7 +144,8 @@ typedef struct run_alerts {
     es_reader *reader;
     size_t run;
     es_run_info info;
-    es_push_judged *judged; /* owned by the known file */
+    es_push_judged *judged; /* state of judging the run; owned by the
+                               es_push_known of its file */
 } run_alerts;
 
 /* Judges the run and finds the alerts that watch reports. */

@@ -30,11 +30,12 @@ typedef struct es_push_known {
     char path[];
 } es_push_known;
 
-/** Returns true if a run of the file has not ended, so that its judging will
- *  continue. */
+/** Returns true if the judging of at least one run of the file will continue,
+ *  because the run has not ended. */
 bool es_push_known_grows(const es_push_known *known);
 
-void es_push_known_forget(es_push_known *known); /* frees the judged runs */
+void es_push_known_forget(es_push_known *known); /* frees the states of the
+                                                    judged runs */
 
 /**
  * A file to be pushed. All members except path, stamp and known are initially

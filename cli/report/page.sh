@@ -2,8 +2,8 @@
 # usage: page.sh FOLDER REPORT.js...
 #
 # Writes the files that page.S embeds in the report page to FOLDER: all scripts
-# as one file, and the Content-Security-Policy that allows the browser to load
-# only these files.
+# as one file, and a Content-Security-Policy that forbids the browser to run any
+# other script.
 set -euo pipefail
 here=$(dirname "$0")
 folder=$1

@@ -224,7 +224,7 @@ static es_status fill(const filling *f, const char *name, size_t n)
         es_print_escaped(f->out, f->title, ES_ESCAPE_XML);
     else if (strcmp(place, "about") == 0)
         put_about(f);
-    else if (f->live) /* the page requests its data */
+    else if (f->live) /* a live page requests its data itself */
         return ES_OK;
     else if (strcmp(place, "series") == 0)
         return put_all_series(f);

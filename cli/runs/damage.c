@@ -98,8 +98,9 @@ void es_damage_close(es_reader *reader)
 {
     const es_event *events;
     size_t n_events;
-    if (reader && es_reader_n_runs(reader)) /* es_reader_events also lists lost
-                                               frames */
+    if (reader && es_reader_n_runs(reader)) /* es_reader_events also makes the
+                                               reader list lost frames as
+                                               damage */
         (void)!es_reader_events(reader, 0, &events, &n_events);
     size_t n = reader ? es_reader_n_damaged(reader) : 0;
     for (size_t i = 0; i < n; i++) {

@@ -43,8 +43,8 @@ typedef struct es_gather_job {
     const es_summary_options *options;
     bool settings;      /* true if the settings of each run are to be read
                            too */
-    bool readers;       /* true if sink.run needs a reader, so that the calling
-                           process reads all files itself */
+    bool readers;       /* true if sink.run needs a reader; the calling process
+                           then reads all files itself */
     size_t n_processes; /* maximum number of processes; 0 for one per CPU */
     es_gather_sink sink;
 } es_gather_job;

@@ -40,9 +40,9 @@ es_status es_judging_open(es_judging **out,
  *   reader  reader of the same file, opened or refreshed since the last reading
  *
  * Returns ES_OK; ES_DONE if samples that were already judged no longer exist,
- * for example because the run was resumed from an earlier step, so that the
- * caller must judge the run again from the start; ES_EUSAGE if a rule does not
- * fit its series, or the baseline does not fit the run; ES_EFORMAT, ES_EIO,
+ * for example because the run was resumed from an earlier step (the caller must
+ * then judge the run again from the start); ES_EUSAGE if a rule does not fit
+ * its series, or the baseline does not fit the run; ES_EFORMAT, ES_EIO,
  * ES_ENOMEM. After any status but ES_OK, only es_judging_close is allowed.
  */
 es_status es_judging_read(es_judging *judging, es_reader *reader,

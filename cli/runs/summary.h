@@ -2,10 +2,10 @@
  * The summary of a run contains the data about one run at one step that the
  * table, JSON, CSV and figures display. It is computed once.
  *
- * Under the policy `observed`, the bands of a run depend on the other runs:
- * load all runs, set the upper edge m of their bands to the largest value of
- * all runs with es_summary_set_max, then print. Runs that cannot be loaded are
- * omitted.
+ * Under the policy `observed`, the bands of a run depend on the other runs. The
+ * caller therefore loads all runs, then calls es_summary_set_max to set the
+ * upper edge m of their bands to the largest value of all runs, and then
+ * prints. Runs that cannot be loaded are omitted.
  */
 #ifndef ES_SUMMARY_H
 #define ES_SUMMARY_H
@@ -107,8 +107,8 @@ typedef struct es_run_summary {
                               ceiling; NaN if unknown */
     es_layers *described;  /* names, kinds and ceilings of layers; NULL if
                               unknown */
-    es_cost_model model;   /* model for predicting costs; without sizes if they
-                              are unknown, so that costs are NaN */
+    es_cost_model model;   /* model for predicting costs; if its sizes are
+                              unknown, they are not set, and costs are NaN */
 
     char *series, *unit; /* name and unit of `values` */
     es_shape shape;
@@ -152,7 +152,7 @@ typedef struct es_run_summary {
                             read, sorted by step; their values are missing */
     size_t n_damaged;
     bool end_damaged; /* true if the newest sample of a judged series is
-                         damaged, so that flags that are not listed may be
+                         damaged; flags that are not listed may then be
                          active */
     es_flag *flags;   /* (n_flags) all episodes of the run, sorted by onset and
                          kind; flags are judged in `phase`, rules in the phase

@@ -73,8 +73,8 @@ static es_status fail_unread(const char *path)
 }
 
 /* Adds the entries of a folder to the paths to visit, or fails. The fts
-   functions are not used, because they ignore errors while reading a folder, so
-   that runs could be missed. */
+   functions are not used, because they ignore errors while reading a folder,
+   and runs could therefore be missed. */
 static es_status open_folder(walk *w, const char *folder)
 {
     struct dirent **entries = NULL;

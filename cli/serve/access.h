@@ -63,9 +63,10 @@ bool es_serve_access_has_bearer(const es_serve_access *access,
  */
 bool es_serve_access_is_host(const es_serve_access *access, const char *header);
 
-/** Returns true if a header "Origin" (NULL: no header) names the host and port
- *  of the header "Host", or a host in `hosts`, for whose proxy the header
- * "Host" may have another name. */
+/** Returns true if the header "Origin" names the same host and port as the
+ *  header "Host", or a host in `hosts` (a proxy may have changed the header
+ *  "Host"). Also returns true if `origin` is NULL, that is, without this
+ *  header. */
 bool es_serve_access_is_origin(const es_serve_access *access,
                                const char *origin, const char *host);
 

@@ -8,7 +8,7 @@
 
 typedef struct es_serve_answering {
     const es_serve_request *request;
-    const es_rules_file *rules; /* borrowed; may be NULL */
+    const es_rules_file *rules; /* rules of the user; borrowed; may be NULL */
     int fd;                     /* file that receives the answer or, after a
                                    failure, the reason */
 } es_serve_answering;

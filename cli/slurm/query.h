@@ -20,8 +20,8 @@ typedef struct es_slurm_answer {
 } es_slurm_answer;
 
 /**
- * Runs one of Slurm's programs, which is searched for in PATH, without a shell
- * and with empty standard input.
+ * Runs one of Slurm's programs without a shell and with empty standard input.
+ * The program is searched for in PATH.
  *
  *   limit  seconds after which the program is killed
  *

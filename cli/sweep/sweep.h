@@ -9,8 +9,8 @@
 #include "cli/sweep/plan.h"
 #include <limits.h>
 
-/* Maximum number of tasks in a job array. Every Slurm installation accepts 1000
- * by default; more depend on the setting MaxArraySize. */
+/* Maximum number of tasks in a job array. By default, every Slurm installation
+ * accepts 1000; more tasks are possible only with a larger MaxArraySize. */
 #define ES_SWEEP_ARRAY_MOST 1000
 
 #define ES_SWEEP_GRACE 60 /* default of --grace in seconds */
@@ -57,7 +57,8 @@ es_status es_sweep_program(char **out, const char *program) ES_MUST_USE;
 /**
  * Trains all runs that are not done. Prints on standard error a line for each
  * run that starts or ends and, on a terminal, a table of the current runs.
- * Requests runs to stop that have a critical flag or a rule that stops them.
+ * Requests that a run stop if it has a critical flag, or if a rule whose action
+ * is stop applies.
  *
  *   program  name or path that es_sweep_program returned
  *

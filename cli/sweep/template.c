@@ -1,7 +1,7 @@
 /* Handles placeholders in the command of a sweep. A command is parsed, checked
- * against the keys of the spec, and filled in twice: the values of a run are
- * filled in when the plan is made, and the path of its run file when the run
- * starts, because the folder may be moved in between. */
+ * against the keys of the spec, and filled in twice. The values of a run are
+ * filled in when the plan is made; the path of its run file is filled in only
+ * when the run starts, because the folder may be moved in between. */
 #include "cli/sweep/template.h"
 
 #include "analyzer/base/checked.h"

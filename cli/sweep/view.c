@@ -131,12 +131,12 @@ done:
     return status;
 }
 
-/* Returns true if the existence of NAME.end, which describes a failure of the
- * training process, makes the run broken. This is true for a run that is not
+/* Returns true if a run counts as broken when the file NAME.end exists, which
+ * describes a failure of the training process. This holds for a run that is not
  * done; for a finished run, because it may lack samples that the recorder could
  * not write; and for a failed run of a `command` unless its flags explain the
- * failure. A run of entropy-train with a non-finite loss is not broken, because
- * the loss would become non-finite again. */
+ * failure. It does not hold for a run of entropy-train whose loss is not
+ * finite: if trained again, its loss would become non-finite again. */
 static bool may_have_broken(const es_sweep_view *view, const char *folder)
 {
     bool undone = !es_sweep_is_done(view->stage);

@@ -49,7 +49,7 @@ static void free_summaries(summaries *runs)
     free(runs->list);
 }
 
-/* Summarises a watched run at the step that it shows, with its settings. */
+/* Summarises a watched run at the step shown, and reads its settings. */
 static es_status load_run(es_run_summary **out, const es_watched *run,
                           const es_summary_options *options)
 {
@@ -116,8 +116,8 @@ static es_status draw_picture(es_picture **out, es_figure_kind kind,
     return status;
 }
 
-/* Draws the figure of the runs that it can show; the next figure that the runs
- * have if they lack the chosen one. */
+/* Draws the chosen figure from the runs that it can show. If it can show none
+ * of the runs, draws the next figure that can. */
 static es_status draw_runs(es_shown_figure *figure, const summaries *runs,
                            const es_figure_source *source)
 {
@@ -182,8 +182,8 @@ es_status es_shown_figure_update(es_shown_figure *figure,
 
 /* --- the screen -----------------------------------------------------------*/
 
-/* Returns the width in columns of the names of the figures first to last that
- * the runs have. */
+/* Returns the total width in columns of the names of the figures from `first`
+ * to `last`, counting only figures that can show the runs. */
 static int width_of_names(const es_shown_figure *figure, int first, int last)
 {
     int width = 0;
@@ -193,8 +193,8 @@ static int width_of_names(const es_shown_figure *figure, int first, int last)
     return width;
 }
 
-/* Writes the names of the figures that the runs have, the chosen one in bold.
- * If the row is too narrow, names before the chosen one are left out. */
+/* Writes the names of the figures that can show the runs, the chosen one in
+ * bold. If the row is too narrow, names before the chosen one are left out. */
 static void write_names(es_screen *screen, const es_shown_figure *figure)
 {
     int first = 0, x = 0;

@@ -12,23 +12,24 @@
 
 /**
  * Sets the width, characters and colours of figures that are written as text,
- * for the terminal of standard output. If standard output is not a terminal,
- * text that --color=always colours has the colours that the environment
- * describes, or 256 colours.
+ * for the terminal of standard output. If standard output is not a terminal but
+ * --color=always is given, the number of colours is the one that the
+ * environment describes, or 256.
  */
 void es_figures_fit_terminal(es_figure_options *options, bool theme_given);
 
 typedef struct es_shown_figure {
     bool open; /* true: the figure is shown instead of the runs */
     es_figure_kind kind;
-    bool stale;   /* the next update draws the figure again */
-    bool behind;  /* the runs have changed since the drawing */
-    int64_t next; /* time in ms before which the view should not draw it again
-                     only because the runs have changed */
-    bool fits[ES_N_FIGURES]; /* the figures that the runs of the drawing have */
-    es_screen *drawing;      /* NULL: nothing could be drawn */
+    bool stale;   /* true if the next update must draw the figure again */
+    bool behind;  /* true if the runs have changed since the figure was drawn */
+    int64_t next; /* time in ms before which the figure should not be drawn
+                     again only because the runs have changed */
+    bool fits[ES_N_FIGURES]; /* true for each figure that can show the runs */
+    es_screen *drawing;      /* NULL if nothing could be drawn */
     char *problem;           /* the reason why nothing could be drawn */
-    int width, height;       /* of the terminal for which it was drawn */
+    int width, height;       /* size of the terminal for which the figure was
+                                drawn */
     int top;                 /* first row of the drawing that is visible */
 } es_shown_figure;
 
@@ -41,14 +42,14 @@ typedef struct es_figure_source {
     es_terminal terminal;
 } es_figure_source;
 
-/** Opens the figure, or shows the next figure that the runs have, or the
- *  previous one if `back` is true. */
+/** Opens the figure. If it is open already, chooses the next figure that can
+ *  show the runs, or the previous one if `back` is true. */
 void es_shown_figure_turn(es_shown_figure *figure, bool back);
 
 /**
- * Draws the figure again if it is stale or the terminal has another size.
- * Without a figure that the runs have, figure->problem says so. Returns ES_OK
- * or ES_ENOMEM.
+ * Draws the figure again if it is stale or the terminal has another size. If no
+ * figure can show the runs, figure->problem says so. Returns ES_OK or
+ * ES_ENOMEM.
  */
 es_status es_shown_figure_update(es_shown_figure *figure,
                                  const es_figure_source *source) ES_MUST_USE;

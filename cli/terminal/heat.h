@@ -19,10 +19,10 @@ typedef struct es_heat_scale {
 
 /**
  * The layout of a heatmap. The rectangle that shows one head is called a place.
- * A place is `columns` characters wide and `halves` half characters high: 2 x
- * 2, so that a row of text shows one layer, or 1 x 1, so that a row of text
- * shows two layers. Places of both sizes look square. ASCII has no half
- * characters, so each layer is a row of text.
+ * A place is `columns` characters wide and `halves` half characters high: 2 x 2
+ * (a row of text then shows one layer) or 1 x 1 (a row of text then shows two
+ * layers). Places of both sizes look square. ASCII has no half characters, so
+ * each layer is a row of text.
  */
 typedef struct es_heat_layout {
     int n_layers, n_heads;

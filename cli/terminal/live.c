@@ -75,7 +75,7 @@ static bool is_written(const char *path)
     if (status == ES_OK)
         status = es_reader_is_written(reader, &written);
     es_damage_close(reader);
-    /* the next read of the file reports an error */
+    /* if the file cannot be read, the next read reports the error */
     return status == ES_OK && written;
 }
 

@@ -39,7 +39,7 @@ typedef struct view {
     es_live live;
     es_colormap colormap;
     bool quit;
-    /* True if the user has opened a run of the list, so that the run is shown
+    /* True if the user has opened a run of the list. This run is then shown
      * instead of the list. */
     bool opened;
     es_browse browse; /* the list of many runs, with the selected run and the
@@ -141,9 +141,9 @@ done:
 /* --- keys -----------------------------------------------------------------*/
 
 typedef struct binding {
-    char form; /* bytes that the key sends: 0: the byte `code`; '[': ESC [ or
-                  ESC O, and the letter `code`; '~': ESC [, the number `code`,
-                  and ~ */
+    char form; /* form of the bytes that the key sends: 0 for the byte `code`;
+                  '[' for ESC [ or ESC O, followed by the letter `code`; '~' for
+                  ESC [, followed by the number `code` and ~ */
     unsigned char code;
     enum { QUIT, STEP, JUMP, PAUSE, SERIES, SCROLL, OPEN, SORT, FIGURE } action;
     /* STEP: number of samples to move; JUMP: step to show; SERIES, SCROLL,
@@ -432,7 +432,7 @@ static es_status draw_lines(es_screen **out, view *v, const es_tui *tui)
     return es_browse_draw(out, lines);
 }
 
-/* Draws the figure of the runs of `tui`. */
+/* Draws the chosen figure of the runs in `tui`. */
 static es_status draw_figure(es_screen **out, view *v, const es_tui *tui)
 {
     const es_figure_source source = {.runs = tui->runs,

@@ -75,9 +75,9 @@ static double middle_of(const es_spark_column *column)
     return ((double)column->low + (double)column->high) / 2;
 }
 
-/* Returns the value that is expected in column i: the median of the middles of
- * neighbouring columns that have a value, or the middle of column i if no
- * neighbour has a value. */
+/* Returns the value that is expected in column i. This is the median over the
+ * neighbouring columns that have values, each represented by the middle of its
+ * range; without such neighbours, it is the middle of column i. */
 static double expected_at(const es_spark_column *columns, size_t n, size_t i)
 {
     double beside[2 * NEAR];

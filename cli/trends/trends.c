@@ -129,9 +129,9 @@ static void find_passing(es_line_trend *line, const es_run_summary *run,
                        : (double)INFINITY;
 }
 
-/* Returns the step up to which trend lines are drawn, which is the latest step
- * at which any line may pass its threshold, but not later than `horizon`, the
- * expected end of the run. */
+/* Returns the step up to which trend lines are drawn: the latest step at which
+ * any line may pass its threshold, limited by `horizon`, the expected end of
+ * the run. */
 static double end_of(const es_run_trends *run, double horizon)
 {
     double end = (double)run->last;

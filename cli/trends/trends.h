@@ -4,7 +4,7 @@
  *
  * A trend is computed from at most 64 means over the second half of the steps
  * before the step shown, because the early steps do not indicate where a run is
- * heading. Each mean depends on earlier means, so that p is too small; and a
+ * heading. Each mean depends on earlier means, so p is too small; and a
  * straight line cannot predict a run whose learning rate decays.
  *
  * The member "trends" of `--json`:

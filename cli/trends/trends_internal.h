@@ -33,7 +33,7 @@ typedef struct es_run_trends {
 } es_run_trends;
 
 /**
- * Returns true if the trend is significant, so that the line is reported as
+ * Returns true if the trend is significant. Only then is the line reported as
  * rising or falling.
  */
 bool es_trend_is_named(const es_line_trend *line);

@@ -45,7 +45,7 @@ file_has 'the setting that matters is found' table.txt '^lr +4 +\+0\.9[0-9] +0\.
 file_has 'a setting that does not matter is weak' table.txt '^drop +3 +[-+]0\.[0-2][0-9]* +1 '
 file_has 'a category has no sign' table.txt '^act +2 +0\.0[0-9]* +1 +1\.00 +0\.00[0-9]+ '
 file_has 'an outcome that never varies is reported' table.txt '^NaN at -: no run has a NaN$' '^collapsed -: the outcome or the setting is the same in all runs that have it$'
-file_has 'runs are counted' table.txt '^24 runs; eval ppl: final value of the 24 runs that ended finite$'
+file_has 'runs are counted' table.txt '^24 runs; eval ppl: final value of the 24 runs whose last loss is finite$'
 check 'seeds and constant settings have no row' sh -c '! grep -qE "^(seed|note|ctx) " table.txt'
 check 'the strongest setting comes first' sh -c 'sed -n 2p table.txt | grep -q "^act "'
 
@@ -67,7 +67,7 @@ make_run nan1 '{"lr":1,"drop":0,"act":"G"}' NaN 2 3
 make_run nan2 '{"lr":1,"drop":0.1,"act":"R"}' NaN 2 3
 make_run nan3 '{"lr":1,"drop":0.2,"act":"R"}' NaN 2 3
 "$scan" importance tree >table.txt
-file_has 'a run that ended NaN has no perplexity' table.txt '^27 runs; eval ppl: final value of the 24 runs that ended finite$'
+file_has 'a run that ended NaN has no perplexity' table.txt '^27 runs; eval ppl: final value of the 24 runs whose last loss is finite$'
 file_has 'the setting that causes NaN is found' table.txt '^lr +5 .* -0\.5[0-9] +0\.0[0-9]+ *$'
 
 exits 'a command without inputs is refused' 2 'importance needs a folder' "$scan" importance

@@ -1,4 +1,4 @@
-/* Requests that a training stop, for watch and serve. */
+/* Asks a training run to stop, for `watch` and `serve`. */
 #include "cli/alerts/delivery/stop.h"
 
 #include "store/reader.h"

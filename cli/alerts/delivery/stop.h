@@ -1,4 +1,4 @@
-/** Requests that a training stop. */
+/** Asks a training run to stop. */
 #ifndef ES_STOP_H
 #define ES_STOP_H
 

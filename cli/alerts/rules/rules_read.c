@@ -126,9 +126,7 @@ static es_status end_section(parser *p)
             p->threshold_lines[i] > last)
             last = p->threshold_lines[i];
     char low[ES_FLOAT_TEXT_MAX], high[ES_FLOAT_TEXT_MAX];
-    return es_fail(ES_EUSAGE,
-                   "%s: [%s]: warning is %s, above error, %s: warning must not "
-                   "exceed error",
+    return es_fail(ES_EUSAGE, "%s: [%s]: warning = %s exceeds error = %s",
                    place_of(p, last), es_flag_name((es_flag_kind)p->section),
                    es_number_print(low, warning, 6),
                    es_number_print(high, error, 6));

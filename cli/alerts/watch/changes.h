@@ -10,9 +10,9 @@
 typedef struct es_watch_changes {
     int fd;            /* becomes readable after a change; -1: unavailable */
     int newest_folder; /* highest watch number that inotify gave to a folder */
-    bool has_new_folder; /* set if a new folder is watched: files that appeared
-                            before it was watched need another round; the caller
-                            resets it */
+    bool has_new_folder; /* true after a folder was added: another round must
+                            then find the files that appeared in it before it
+                            was watched; the caller resets this */
     bool reported;       /* true after a folder that cannot be watched was
                             reported */
 } es_watch_changes;

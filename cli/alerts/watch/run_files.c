@@ -14,7 +14,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* Seconds; longer than the steps of any file system's time stamps. */
+/* Time in seconds; longer than the resolution of any file system's time
+   stamps. */
 #define TICK 0.1
 #define COPYING 3 /* seconds that a program may pause while copying a file */
 /* After this many CPU seconds a round begins to search no further damaged

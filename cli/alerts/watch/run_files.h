@@ -60,9 +60,10 @@ typedef struct es_watch_files {
                                    changed */
     void *user;
     const es_watch_observer *observer; /* NULL without an observer; borrowed */
-    bool at_once;                      /* true if only one round is run, so that
-                                          failures are reported at once */
-    bool refused; /* true if the handler failed rather than a file */
+    bool at_once;                      /* true if only one round is run;
+                                          failures are then reported at once */
+    bool refused; /* true if the last failure came from the handler, not from
+                     reading a file */
     bool lost;    /* true if a folder named by the user is unreadable and this
                      has been reported */
 

@@ -59,8 +59,9 @@ static es_status base_folder(char *out, size_t size)
         n = snprintf(out, size, "%s/.local/state", home);
     else
         return es_fail(ES_EUSAGE,
-                       "no folder for the state file: neither XDG_STATE_HOME "
-                       "nor HOME is set to a path: name a file: --state FILE");
+                       "no folder for the state file, because neither "
+                       "XDG_STATE_HOME nor HOME is set to a path: add "
+                       "--state FILE");
     return n < (int)size ? ES_OK
                          : es_fail(ES_EIO, "XDG_STATE_HOME or HOME: %s",
                                    strerror(ENAMETOOLONG));
@@ -75,10 +76,11 @@ static es_status make_folders(char *path)
         if (end)
             *end = '\0';
         if (mkdir(path, 0700) != 0 && !es_path_is_folder(path))
-            return es_fail(ES_EIO,
-                           "%s: cannot make the folder for the state file: %s: "
-                           "name a file: --state FILE",
-                           path, strerror(errno));
+            return es_fail(
+                ES_EIO,
+                "%s: cannot create the folder for the state file (%s): "
+                "add --state FILE",
+                path, strerror(errno));
         if (end)
             *end = '/';
     }
@@ -92,13 +94,13 @@ static es_status check_private(const char *path)
         return es_fail(ES_EIO, "%s: %s", path, strerror(errno));
     if (!S_ISDIR(about.st_mode) || about.st_uid != geteuid())
         return es_fail(ES_EIO,
-                       "%s: not a folder that belongs to this user: name a "
-                       "file: --state FILE",
+                       "%s: not a folder that belongs to this user: add "
+                       "--state FILE",
                        path);
     if (about.st_mode & (S_IWGRP | S_IWOTH))
         return es_fail(ES_EIO,
-                       "%s: other users may write to it: chmod 700 it, or name "
-                       "a file: --state FILE",
+                       "%s: other users may write to it: chmod 700 it, or add "
+                       "--state FILE",
                        path);
     return ES_OK;
 }

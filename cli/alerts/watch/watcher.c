@@ -140,7 +140,8 @@ static es_status enter_alert(void *user, const es_alert *alert)
     if (id && tsearch(id, &w->known, by_text))
         w->n_known++; /* the tree owns the id now */
     else
-        free(id); /* the ledger still knows the id */
+        free(id); /* not remembered for lack of memory; the ledger still
+                     contains the id */
     return ES_OK;
 }
 

@@ -69,12 +69,12 @@ void es_state_name(char out[ES_STATE_NAME_MAX], const char *host,
                    const char *folder);
 
 /**
- * Chooses the state file of a watcher without --state from the first watched
- * folder, or the folder of the first watched file, and makes the folders that
- * the file needs, accessible to this user only. These folders are below
- * XDG_STATE_HOME or, if that is not an absolute path, below HOME/.local/state,
- * so that a user who may write to a watched folder cannot plant a forged state
- * file.
+ * Chooses the state file of a watcher without --state. Its name depends on the
+ * first watched folder, or on the folder of the first watched file. Creates the
+ * folders that will contain the file, accessible to this user only. These
+ * folders are below XDG_STATE_HOME or, if that is not an absolute path, below
+ * HOME/.local/state, so that a user who may write to a watched folder cannot
+ * plant a forged state file.
  *
  *   out  path of the state file, which need not exist; the caller frees it
  *
