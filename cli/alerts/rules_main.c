@@ -25,10 +25,10 @@ const es_command es_rules_command = {
     .examples = examples,
     .summary = "print a rules file: thresholds of the flags and further rules",
     .details =
-        "Prints the thresholds that runs are judged by as a rules file with\n"
-        "comments and examples: change what should differ and pass the file\n"
-        "to --rules. With FILE, checks that file and prints the values that\n"
-        "result from it.",
+        "Prints the thresholds by which runs are judged, as a rules file with\n"
+        "comments and examples. Change the values that should differ, and\n"
+        "pass the file to --rules. With FILE, checks that file and prints\n"
+        "the values that result from it.",
     .options = table,
     .n_options = sizeof table / sizeof table[0],
     .main = rules_main,

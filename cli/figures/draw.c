@@ -319,7 +319,7 @@ static es_status begin(es_drawing *drawing, size_t *n_failed, reports *printed,
     es_text_append(&to, "max = ");
     for (size_t i = 0; i < (same || drawing->n > M_MOST ? 1 : drawing->n);
          i++) {
-        char m[32] = "unknown"; /* "unknown" remains if no value is finite */
+        char m[32] = "unknown"; /* stays "unknown" if no value is finite */
         if (!isnan(drawing->runs[i]->m))
             snprintf(m, sizeof m, "%.4g", drawing->runs[i]->m);
         es_label_typeset(m, sizeof m);

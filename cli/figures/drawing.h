@@ -14,9 +14,9 @@ typedef struct es_drawing {
     size_t n;
     /* labels that distinguish the runs; freed by es_run_labels_free */
     es_run_labels labels;
-    /* Runs that differ only in the seed (--group seed): each of the n runs
-     * represents the group of all runs of its configuration. NULL if the runs
-     * are not grouped. */
+    /* If runs are grouped (--group seed), each of the n runs represents a
+     * group: all runs of its configuration, which differ only in the seed. NULL
+     * if runs are not grouped. */
     const es_run_summary **members; /* members of the n groups, one group after
                                        the other */
     size_t *n_members;              /* (n) number of runs in each group */
@@ -28,7 +28,8 @@ typedef struct es_drawing {
     char note[512]; /* "max = 3.87 (observed)" */
     /* Name and unit of the summaries' values: "entropy (nats)". */
     char axis[256];
-    void **blocks; /* (n_blocks) memory blocks of es_drawing_alloc */
+    void **blocks; /* (n_blocks) memory blocks that es_drawing_alloc has
+                      allocated */
     size_t n_blocks;
 } es_drawing;
 

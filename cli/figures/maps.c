@@ -235,8 +235,8 @@ es_status es_draw_maps(es_picture **out, es_drawing *drawing)
     if (!figure.style.most_columns && drawing->n > 1 && widest <= 12 &&
         n == widest * drawing->n)
         figure.style.most_columns = widest;
-    if (!(range.high > 0)) /* without a positive weight any scale can be used,
-                              because no weight has a colour */
+    if (!(range.high > 0)) /* no weight is positive, so none gets a colour of
+                              the scale, and any scale will do */
         figure.low = LOWEST, figure.high = 1;
     return es_maps_draw(out, &figure);
 }

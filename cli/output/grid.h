@@ -9,7 +9,7 @@
 
 typedef struct es_table_options {
     int width;   /* width of the terminal in columns; 0 if the output is not a
-                    terminal; names are then not shortened */
+                    terminal, in which case names are not shortened */
     bool colour; /* true if severities are coloured */
 } es_table_options;
 

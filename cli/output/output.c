@@ -21,9 +21,8 @@ struct es_output {
     char *path; /* path that the user gave */
 };
 
-/* Suffixes of the files that a signal handler must remove, which are the
- * temporary file, the files that SQLite creates next to it, and the writer's
- * lock file. */
+/* Suffixes of the files that a signal handler must remove: the temporary file,
+ * the files that SQLite creates next to it, and the writer's lock file. */
 static const char *const endings[] = {"", "-wal", "-shm", "-lock"};
 enum { N_ENDINGS = sizeof endings / sizeof endings[0] };
 static char temporaries[N_ENDINGS][PATH_MAX];

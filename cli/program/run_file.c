@@ -16,8 +16,8 @@
 #define NAME "entropy-scan-run"
 #define SUMMARY "run file of entropy-scan: an SQLite database of one training"
 
-/* State of printing the description, as roff if `man` is true, otherwise as
- * plain text. */
+/* State while the description is printed: as roff if `man` is true, otherwise
+ * as plain text. */
 typedef struct page {
     FILE *out;
     bool man;

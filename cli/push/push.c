@@ -24,8 +24,7 @@ typedef struct push {
     es_pusher *pusher;
     const es_push_options *options;
     es_push_result *result;
-    void *files;        /* tree of tsearch with all known files, sorted by
-                           path */
+    void *files;        /* tree (tsearch) of all known files, sorted by path */
     bool is_first;      /* true in the first round */
     es_push_file *todo; /* (n_todo) files of this round */
     size_t n_todo;

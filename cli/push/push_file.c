@@ -212,7 +212,7 @@ es_status es_push_file_check_rank(es_pusher *pusher, const es_push_file *file)
 }
 
 /**
- * Prepares the data for finding the alerts of a run; the caller frees them.
+ * Prepares the data for finding the alerts of a run; the caller frees *out.
  * Returns ES_DONE if the run is too old to be pushed.
  */
 static es_status look_at(run_alerts **out, const es_push_worker *w,

@@ -98,7 +98,9 @@ static es_status leave_out(es_report_figures *to, es_figure_kind kind, size_t n)
     char reason[80];
     es_report_figure *figure = &to->list[to->n++];
     *figure = (es_report_figure){.kind = kind};
-    snprintf(reason, sizeof reason, "%zu runs, at most %zu are possible here",
+    snprintf(reason, sizeof reason,
+             "%zu runs; a report has this "
+             "figure for at most %zu",
              n, most_runs(kind));
     return es_copy_text(&figure->reason, reason);
 }

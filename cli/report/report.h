@@ -52,7 +52,8 @@ typedef struct es_report_options {
     es_summary_options summary;
     es_rules_file rules; /* rules of the option --rules; summary.rules points to
                             them */
-    const char *title;   /* NULL: the title is made from the runs */
+    const char *title;   /* title of the page; NULL if it is to be made from the
+                            runs */
     const char *output;
     bool quiet;
 } es_report_options;
@@ -102,7 +103,7 @@ es_status es_report_write(FILE *out, es_report_data *report,
 typedef struct es_report_live {
     const char *boot; /* identifies the process that sent the page */
     const char *title;
-    bool can_stop; /* true if the page may request a run to stop */
+    bool can_stop; /* true if the page may request that a run stop */
 } es_report_live;
 
 /** Writes the page without runs: its script requests them from the program that

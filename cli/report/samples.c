@@ -78,7 +78,7 @@ static void put_numbers(es_json_writer *json, const int64_t *steps, size_t n,
 {
     es_json_write_array(json, "steps");
     for (size_t i = 0; i < n; i++)
-        /* true if the step is exact as a JavaScript number */
+        /* a JavaScript number can represent these steps exactly */
         if (steps[i] <= INT64_C(1) << 53)
             es_json_write_integer(json, NULL, steps[i]);
         else

@@ -1,7 +1,7 @@
 /* Judges a run: opens a cursor on each series that a flag or a rule needs, and
-   passes the samples on in the order of their steps. The summary of a run uses
-   this, and so does `watch`, which reads a growing run repeatedly; a hash of
-   the last judged sample reveals that the run was resumed from an earlier step.
+   passes the samples on in the order of their steps. Used for the summary of a
+   run, and by `watch`, which reads a growing run repeatedly. A hash of the last
+   judged sample reveals if the run was resumed from an earlier step.
  */
 #include "cli/runs/judging.h"
 #include "cli/runs/damage.h"
@@ -34,7 +34,8 @@ typedef struct stream {
 typedef struct feed {
     const char *name;
     es_phase phase;
-    es_judge_series role; /* OTHER: the flag judge does not need the series */
+    es_judge_series role; /* role of the series for the flag judge; OTHER if the
+                             judge does not need it */
     bool compared; /* true if a rule compares the series with the baseline */
     size_t n;      /* number of values per sample; 0 if the run does not have
                       the series */

@@ -211,7 +211,7 @@ static void drop_unused(maker *m)
 
 /* --- writing --------------------------------------------------------------*/
 
-/* State of writing a label; the caller owns the text. */
+/* State while a label is written; the caller owns the text. */
 typedef struct writing {
     FILE *stream;
     char *text;

@@ -284,8 +284,8 @@ void es_summary_set_max(es_run_summary *summary, double observed)
 
 /* --- flags ----------------------------------------------------------------*/
 
-/* State of collecting episodes. Stores the first failure, because a callback
-   cannot stop the judge. */
+/* State while episodes are collected. Stores the first failure, because a
+   callback cannot stop the judge. */
 typedef struct collector {
     es_run_summary *summary;
     const es_rule *rules;       /* (n_kinds - ES_N_FLAG_KINDS) borrowed */

@@ -1,6 +1,6 @@
 /* Contains the loop of a sweep on this machine: trains the requested number of
- * runs at a time, each in a process that start.c starts; requests runs with
- * critical flags ("doomed" runs) to stop; ends all training processes on a
+ * runs at a time, each in a process that start.c starts; requests that runs
+ * with critical flags ("doomed" runs) stop; ends all training processes on a
  * signal. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/kernel.h"

@@ -5,8 +5,8 @@
 #include "analyzer/base/process.h"
 #include "cli/sweep/plan.h"
 
-/* Name of the environment variable that contains the path of the run file, for
- * the `command` of a spec. */
+/* Name of the environment variable in which the `command` of a spec finds the
+ * path of its run file. */
 #define ES_SWEEP_RUN_VARIABLE "ENTROPY_RUN"
 
 /**

@@ -1,6 +1,7 @@
 /* Draws figures for the live view: summarises the watched runs, draws the
- * figure as a picture of the terminal's size, and the picture with characters.
- */
+ * figure as a picture of the terminal's size, and draws this picture with
+ * characters.
+ * */
 #include "cli/terminal/figure.h"
 
 #include "analyzer/base/checked.h"

@@ -349,10 +349,9 @@ typedef struct sheet {
     const es_panel_plan *plan;
     int64_t from, to; /* range of steps of all sparklines */
 
-    int64_t *steps;                  /* (points) steps of the points of one
-                                        sparkline */
-    float *values;                   /* (points) values of the points of one
-                                        sparkline */
+    int64_t *steps;                  /* steps of the points of one sparkline, as
+                                        many as the sparkline has points */
+    float *values;                   /* values of the points of one sparkline */
     es_spark_column *columns, *line; /* (n) */
     size_t n;
 } sheet;

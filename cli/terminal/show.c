@@ -22,7 +22,8 @@ enum {
     /* Minimum pause after a check, as a multiple of the duration of the
      * check. */
     LEAST_REST = 20,
-    MANY = 10, /* number of samples by which a page key moves */
+    MANY = 10, /* number of samples by which Page Up and Page Down move the step
+                  shown */
 };
 
 /* The state of the parser for key sequences. It accepts ESC [ LETTER, ESC O

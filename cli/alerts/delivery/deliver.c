@@ -1,8 +1,8 @@
-/* Runs in the process that makes the deliveries of one action. This process
- * claims deliveries in the ledger one after the other, makes each delivery and
- * settles it. This file contains all kinds of
- * delivery except the webhook (webhook.c). Each delivery function returns the
- * outcome and sets the message unless the alert was delivered. */
+/* Makes the deliveries of one action, in a separate process. The process claims
+ * deliveries in the ledger one after the other, makes each delivery and settles
+ * it, that is, records its outcome. This file contains all kinds of delivery
+ * except the webhook (webhook.c). Each delivery function returns the outcome
+ * and sets the message unless the alert was delivered. */
 #include "cli/alerts/delivery/deliver.h"
 
 #include "cli/alerts/delivery/stop.h"
@@ -21,8 +21,8 @@
 /* Number of consecutive failures after which a process makes no more
  * deliveries. */
 #define FAILURES_MOST 2
-/* Maximum number of attempts to settle a delivery, one per second. During this
- * time a user can free space on a full disk. */
+/* Maximum number of attempts to record the outcome of a delivery in the ledger,
+ * one per second. During this time a user can free space on a full disk. */
 #define SETTLE_TRIES 60
 
 const char *es_action_name(es_action action)
@@ -204,9 +204,9 @@ static es_delivery_outcome perform_action(es_action action, bool *gone,
                                     : print_alert(gone, alert, options->json);
 }
 
-/* Makes a delivery that this process has claimed, and settles it. A completed
- * delivery must not be repeated; therefore writing the outcome to the ledger is
- * retried for a while, unless the ledger is damaged. */
+/* Makes a delivery that this process has claimed, and records its outcome in
+ * the ledger. A completed delivery must not be repeated; therefore a failed
+ * attempt to record it is retried for a while, unless the ledger is damaged. */
 static int make_delivery(es_ledger *ledger, const es_delivery *delivery,
                          es_action action, const es_deliver_options *options)
 {
@@ -253,9 +253,9 @@ struct order {
 
 /* Makes all deliveries of an action. Runs in a separate session, so that
  * signals that a terminal sends to the watcher do not end this process between
- * claiming a delivery and settling it. A delivery that always fails does not
- * block the others; but after two consecutive failures the process ends,
- * because the remaining deliveries would probably fail too. */
+ * claiming a delivery and recording its outcome. A delivery that always fails
+ * does not block the others; but after two consecutive failures the process
+ * ends, because the remaining deliveries would probably fail too. */
 static int deliver_all(void *argument)
 {
     const struct order *order = argument;

@@ -45,7 +45,8 @@ typedef struct parser {
     int section;
     int section_line;
     bool had[N_SECTIONS];                      /* true for each section that has
-                                                  been read; unused for rules */
+                                                  been read; not used for
+                                                  sections of rules */
     int threshold_lines[ES_N_FLAG_THRESHOLDS]; /* (n) line on which each
                                                   threshold is set; 0 if it
                                                   is not set */

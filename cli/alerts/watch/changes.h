@@ -8,7 +8,8 @@
 #include "cli/alerts/watch/run_files.h"
 
 typedef struct es_watch_changes {
-    int fd;            /* becomes readable after a change; -1: unavailable */
+    int fd;            /* descriptor of inotify, which becomes readable after a
+                          change; -1 if inotify is unavailable */
     int newest_folder; /* highest watch number that inotify gave to a folder */
     bool has_new_folder; /* true after a folder was added: another round must
                             then find the files that appeared in it before it

@@ -19,7 +19,8 @@ typedef uint32_t es_follow_counts[ES_N_FLAG_KINDS][ES_SEVERITY_CRITICAL + 1];
 typedef struct es_follow {
     es_judging *judging; /* NULL before the first reading and after the run's
                             end */
-    es_judge_run run;    /* the run's properties that judging depends on */
+    es_judge_run run;    /* properties of the run on which its judging
+                            depends */
     es_layers *layers;   /* descriptions of the run's layers; NULL if unknown */
     es_phase phase;
     bool over;        /* true once the run has ended and has been judged */
@@ -36,8 +37,9 @@ typedef struct es_follow {
 } es_follow;
 
 typedef struct es_follow_options {
-    const es_rules_file *rules; /* rules, and thresholds of flags; borrowed;
-                                   NULL: flags by their default thresholds */
+    const es_rules_file *rules; /* rules, and thresholds of the flags; borrowed;
+                                   NULL for no rules and the default
+                                   thresholds */
     es_alert_handler *handler;
     void *user;
 } es_follow_options;

@@ -301,8 +301,9 @@ static es_status follow_growth(es_watch_files *watch, es_watch_file *file)
                                               : status;
 }
 
-/* Returns true if the file need not be read, because it is a fragment being
- * written to which at most samples were appended. Judges these samples. */
+/* Returns true if the file is a fragment that is being written and need not be
+ * read, because nothing was appended, or only samples, which this function
+ * judges. */
 static bool is_known(es_watch_files *watch, es_watch_file *file)
 {
     es_growth_news news;

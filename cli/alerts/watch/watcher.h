@@ -15,11 +15,11 @@ typedef struct es_watcher_options {
     es_severity least;          /* lowest severity of the alerts that are
                                    delivered */
     es_severity stop_at;        /* lowest severity of an alert that stops its
-                                   run; NONE: severities stop no run */
-    bool once;                  /* true: runs one round with its deliveries,
-                                   then returns */
+                                   run; NONE if no severity does */
+    bool once;                  /* true to run a single round with its
+                                   deliveries */
     double poll;                /* maximum time between two rounds in seconds */
-    const char *textfile;       /* path of the metrics file; NULL: no metrics
+    const char *textfile;       /* path of the metrics file; NULL if no metrics
                                    are written */
     es_deliver_options deliver;
 } es_watcher_options;

@@ -343,8 +343,8 @@ static enum MHD_Result reply(es_server *server, es_connection *connection,
     return reply_api(server, connection, path, method, context);
 }
 
-/* Its address is the context of a request that has no job, from the first call
-   on. */
+/* Marks a request without a job: the first call for a request stores the
+   address of this variable as the request's context. */
 static char called;
 
 enum MHD_Result es_serve_routes_answer(void *user, es_connection *connection,

@@ -13,9 +13,11 @@ struct es_serve_client {
     es_serve_stream *stream;
     es_connection *connection;
     es_serve_client *next, **before;
-    char *first; /* (n_first) the first event, of which `at` bytes are sent */
+    char *first; /* (n_first) text of the first event, of which `at` bytes have
+                    been sent */
     size_t n_first;
-    uint64_t event; /* number of the next event, of which `at` bytes are sent */
+    uint64_t event; /* number of the event that is being sent, of which `at`
+                       bytes have been sent */
     size_t at;
     bool waits; /* true if the connection is suspended */
     bool ends;
