@@ -1,4 +1,5 @@
-/* Computes the key of a run, a 64-bit FNV-1a hash of its path and uuid. */
+/* Computes the key of a run, a 64-bit FNV-1a hash of its path and its uuid (or
+   its number). */
 #include "cli/serve/key.h"
 
 #include <limits.h>

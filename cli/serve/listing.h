@@ -1,7 +1,8 @@
 /**
  * The list of runs in the process that answers browsers. It contains the runs
- * that the process that reads run files has sent. Each change has a version, so
- * that a page gets only the changes since the version that it has.
+ * sent by the process that reads run files. Each run has the version in which
+ * it last changed, so that a page can get only the changes since the version
+ * that it has.
  */
 #ifndef ES_SERVE_LISTING_H
 #define ES_SERVE_LISTING_H

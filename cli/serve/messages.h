@@ -1,7 +1,7 @@
 /**
  * Messages from the process that reads run files to the process that answers
- * browsers. A message is a header, a struct in memory format, followed by
- * bytes: both processes run the same program, so no portable format is needed.
+ * browsers. A message is a struct (its header) followed by bytes. Both
+ * processes run the same program, so no portable format is needed.
  */
 #ifndef ES_SERVE_MESSAGES_H
 #define ES_SERVE_MESSAGES_H

@@ -25,8 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Minimum time between two rounds: in seconds, and as a multiple of the CPU
- * time of the last round. The larger value applies. */
+/* Minimum time between two rounds of checks: in seconds, and as a multiple of
+ * the CPU time of the last round. The larger value applies. */
 #define REST_LEAST 0.2
 #define REST_SHARE 2
 /* Time between two rounds if no file changes: in seconds, and as a multiple of
@@ -84,8 +84,10 @@ typedef struct watching {
     bool first;       /* true during the first round */
     bool headed;      /* true if the members that concern all runs have not
                          changed since they were sent (ES_SERVE_HEAD) */
-    double published; /* time of the last ES_SERVE_ROUND */
-    void *alerts;     /* tree (tsearch) of the ids of n_alerts alerts */
+    double published; /* time at which the last ES_SERVE_ROUND message was
+                         sent */
+    void *alerts;     /* (n_alerts) tree (tsearch) of the ids of remembered
+                         alerts */
     size_t n_alerts;
     es_paths unsent; /* alerts as JSON texts (not paths), to be sent after their
                         runs */

@@ -92,8 +92,9 @@ es_status es_sweep_submit(const es_sweep_request *given,
 
 /**
  * Prints the table of all runs of a folder, the number of runs in each stage,
- * and the last lines of output of broken or lost runs. Queries Slurm's queue if
- * runs were submitted and squeue is installed.
+ * and the last lines of output of broken runs, and of submitted runs whose
+ * Slurm task ended too early. Queries Slurm's queue if runs were submitted and
+ * squeue is installed.
  *
  *   n_failed  set to the number of run files that could not be read, which have
  *             been reported
