@@ -143,8 +143,8 @@ static es_status stop(FILE *out, bool *conflict,
                            "a user of the page");
 }
 
-/* Fails if a path now contains a symbolic link. There was none when the file
- * was found, so a folder of the path has been replaced since. */
+/* Fails if a path now contains a symbolic link. When the file was found, its
+ * path contained no links, so a folder has been replaced since. */
 static es_status check_places(const es_serve_request *request)
 {
     for (size_t i = 0; i < request->n_runs; i++) {

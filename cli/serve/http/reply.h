@@ -8,10 +8,10 @@
 typedef struct MHD_Connection es_connection;
 typedef struct MHD_Response es_response;
 
-/** Adds the headers of every response. They tell browsers not to guess the
- *  content type, not to send the page's address to other sites, and not to let
- *  other sites embed the response or keep a reference to its window. Returns
- *  `response`, which may be NULL. */
+/** Adds the headers of every response. They prevent browsers from guessing the
+ *  content type and from sending the page's address to other sites, and prevent
+ *  other sites from embedding the response or keeping a reference to its
+ *  window. Returns `response`, which may be NULL. */
 es_response *es_reply_guard(es_response *response);
 
 /** Makes a response with the text (n bytes), which the response then owns. If
