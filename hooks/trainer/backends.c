@@ -19,9 +19,10 @@ const char *const es_precision_names[ES_N_PRECISIONS] = {[ES_FP32] = "fp32",
                                                          [ES_BF16] = "bf16",
                                                          [ES_FP16] = "fp16"};
 
-/* Writes to `path` the library that ENTROPY_TRAIN_CUDA names, otherwise the
- * library in or near the program's folder if it exists, otherwise the bare
- * name, for which the dynamic loader searches. */
+/* Writes the library's path to `path`: the value of ENTROPY_TRAIN_CUDA if it is
+ * set, otherwise the path of the library in or near the program's folder if it
+ * exists there, otherwise the bare file name, for which the dynamic loader
+ * searches. */
 static void find_library(char path[PATH_MAX])
 {
     static const char *const places[] = {"", "/../lib/entropyscan"};
@@ -31,7 +32,7 @@ static void find_library(char path[PATH_MAX])
         snprintf(path, PATH_MAX, "%s", given);
         return;
     }
-    es_process_self(folder); /* folder becomes "" if the path is unknown */
+    es_process_self(folder); /* sets folder to "" if the path is unknown */
     char *slash = strrchr(folder, '/');
     folder[slash ? slash - folder : 0] = 0;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {

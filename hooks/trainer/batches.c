@@ -12,8 +12,9 @@
  * hides the same tokens. */
 enum { MASKS_OF_TRAINING = 1, MASKS_OF_EVALUATION = 2 };
 
-/* Draws sequences at random places. If the data have padding or are images,
- * each drawn sequence is one sequence of the file. */
+/* Draws sequences that start at random positions of the file. If the data have
+ * padding or are images, the file consists of separate sequences, and each
+ * drawn sequence is one of them. */
 static es_status draw_random(const es_data *data, int32_t *tokens,
                              int32_t *targets, es_token_split split,
                              uint64_t index)

@@ -1,7 +1,7 @@
-/* Implements --dry-run, which makes the checks of a training run in the same
- * order, without training. es_trainer_try checks settings, back-end and data
- * with the code of es_trainer_new; this file checks weights, checkpoints and
- * the run file. */
+/* Implements --dry-run, which makes the same checks as a training run, in the
+ * same order, but does not train. es_trainer_try checks settings, back-end and
+ * data with the code of es_trainer_new; this file checks weights, checkpoints
+ * and the run file. */
 #include "hooks/trainer/dry_run.h"
 
 #include "analyzer/base/infile.h"

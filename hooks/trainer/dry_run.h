@@ -1,5 +1,5 @@
-/** Implements --dry-run: reports the errors with which a training run would end
- *  before its first step, without training. */
+/** Implements --dry-run: without training, reports the errors with which a
+ *  training run would end before its first step. */
 #ifndef ES_DRY_RUN_H
 #define ES_DRY_RUN_H
 
@@ -7,11 +7,11 @@
 #include "hooks/trainer/settings/settings.h"
 
 /**
- * Makes the checks of a training run before its first step: the back-end must
- * support the settings, the outputs must be writable, and the data, the first
- * micro-batches, the weights of --init and the checkpoint to resume from must
- * be valid. Creates no file or folder. Does not check memory or the start of
- * the recorder.
+ * Makes the checks that a training run makes before its first step: the
+ * back-end must support the settings, the outputs must be writable, and the
+ * data, the first micro-batches, the weights of --init and the checkpoint to
+ * resume from must be valid. Creates no file or folder. Does not check memory
+ * or the start of the recorder.
  *
  *   settings   a vocabulary of 0 is replaced by the data's vocabulary
  *   from       checkpoint to resume from; NULL: train from the beginning

@@ -39,7 +39,8 @@ static es_status find_weights(es_settings *settings,
     return status;
 }
 
-/* Finds the settings of both models; the command line gave `settings`. */
+/* Determines the settings of both models from `settings`, which the command
+ * line has given. */
 static es_status settle(es_fuse_result *result, const es_settings *settings,
                         const es_train_watch *watch)
 {
@@ -56,7 +57,7 @@ static es_status settle(es_fuse_result *result, const es_settings *settings,
     if ((status = es_simplify_config(after, &before->model, settings->drop)) <
         0)
         return status;
-    after->forward_only = false; /* a checkpoint has moments */
+    after->forward_only = false; /* a checkpoint contains AdamW's moments */
     const es_arch *old = &before->model.arch;
     const int n = before->model.n_layer;
     result->n_layers = n;
@@ -79,8 +80,8 @@ static es_status build_trainer(es_trainer **out, const es_settings *settings)
     return es_trainer_new(out, &plain);
 }
 
-/* Evaluates the model batch by batch, until all are done or the watch says
- * stop. */
+/* Evaluates the model, one micro-batch after another, until all are done or
+ * `watch` requests a stop. */
 static es_status evaluate_model(es_losses *out, es_trainer *trainer,
                                 const es_train_watch *watch)
 {
@@ -256,11 +257,11 @@ void es_fuse_print(FILE *out, const es_fuse_result *result)
         print_row(out, name, layer->before, layer->after, layer->difference);
     }
     fprintf(out,
-            "\nnats; entropies are means over the heads, their difference is "
-            "the largest of a head\n");
+            "\nin nats; entropies are means over the heads, their difference "
+            "is the largest of any head\n");
     if (result->n_dropped == 0)
         fprintf(out, "%s (tolerance %g)\n",
-                result->is_equal ? "equal to rounding"
-                                 : "not equal to rounding",
+                result->is_equal ? "equal except for rounding"
+                                 : "different by more than rounding",
                 ES_FUSE_TOLERANCE);
 }

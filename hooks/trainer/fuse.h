@@ -12,12 +12,14 @@
  *  by 2e-7; fp32 rounds logits of 1000 to 1e-4. */
 #define ES_FUSE_TOLERANCE 1e-4
 
-/** A layer of both models, or all layers. Entropies are in nats, means over the
- *  heads with a finite entropy, NaN if no entropy is finite. */
+/** Results for one layer of both models, or for all layers. Entropies are in
+ *  nats: means over the heads with a finite entropy, NaN if no entropy is
+ *  finite. */
 typedef struct es_fuse_layer {
     double before, after;
-    /* largest difference of a head between the models; 0 if the head's entropy
-     * is NaN in both, NaN if in one of them */
+    /* largest difference between the models in the entropy of a head. Heads
+     * that are NaN in both models do not count; NaN if a head is NaN in only
+     * one of them. */
     double difference;
 } es_fuse_layer;
 

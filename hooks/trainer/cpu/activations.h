@@ -94,10 +94,10 @@ static inline size_t es_cpu_piece(const es_backend *backend, size_t n)
     return !backend->bf16 || n < ES_CPU_CHUNK ? n : ES_CPU_CHUNK;
 }
 
-/** Returns the chunk of `slab` that starts at row `first`: the rows of `width`
- *  activations that an operation processes at a time. Float32 rows need no
- *  panel, so the number of rows is a multiple of the vector length. A chunk of
- *  0 rows follows the last chunk. */
+/** Returns the next chunk of `slab`: the rows from row `first` on that an
+ *  operation processes at a time, each of `width` activations. Returns 0 rows
+ *  after the end of the slab. Float32 rows are not copied to a panel, and their
+ *  number (except in the last chunk) is a multiple of the vector length. */
 static inline es_slab es_cpu_chunk_from(const es_backend *backend, es_slab slab,
                                         int first, int width)
 {

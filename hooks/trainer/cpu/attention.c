@@ -85,7 +85,7 @@ es_cpu_head es_cpu_head_of_kind(const es_attention *a)
                          .length = a->length};
 }
 
-/* Returns head `index` of all B H heads, without pointers to statistics or
+/* Returns head `index` of all B x H heads, without pointers to statistics or
  * gradients. */
 static es_cpu_head head_of(const job *j, es_share share, int index)
 {

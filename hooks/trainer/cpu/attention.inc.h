@@ -90,17 +90,19 @@ static inline raw_weight weigh_score(vec score, vec anchor, int power)
     return (raw_weight){u, vec_log(u), slope};
 }
 
-/* State of the rows of a tile. Each field holds a vector of LANES rows; a tile
- * has two such states. */
+/* State of the rows of a tile. Each field holds one value for each of LANES
+ * rows; a tile has two such states. */
 typedef struct row_state {
     vec largest;   /* largest score; for PowerSoftmax the largest |score| */
     vec m, anchor; /* m, and the parameter `anchor` of weigh_score() */
-    vec length;    /* factor of epsilon: the number of visible keys, T, or 1 */
+    vec length;    /* factor of eps: the number of visible keys, T, or 1 */
     vec rest;
     vec divisor; /* D */
-    /* See es_row_sum; from ES_SUM_FIRST_MEAN on, only if the head is causal. */
+    /* One sum for each es_row_sum. The sums from ES_SUM_FIRST_MEAN on are
+     * computed only for causal heads. */
     vec sums[ES_N_ROW_SUMS];
-    /* Sums of x = (score - shift) / unit and of x^2 over the row. */
+    /* `apart` and `apart_squares` are the sums of x and x^2 over the row, where
+     * x = (score - shift) / unit. */
     vec shift, unit, apart, apart_squares;
 } row_state;
 
@@ -187,7 +189,7 @@ static inline vec count_visible(const es_cpu_head *head, int first)
  * additional time. Each level includes the previous levels. */
 enum { NO_SUMS, SUM_ENTROPY, SUM_MEANS, SUM_SCORES };
 
-/* Sums over the scores that open_tile computes and keeps in registers. */
+/* Sums over the scores, which open_tile computes and keeps in registers. */
 typedef struct score_sums {
     vec largest, size, shift, apart, squares;
 } score_sums;
@@ -250,8 +252,8 @@ typedef struct weight_sums {
     vec of[ES_N_ROW_SUMS];
 } weight_sums;
 
-/* Replaces the scores of keys first .. end - 1 by u, and adds to the sums of
- * tile_weigh. */
+/* Replaces the scores of keys first .. end - 1 by unnormalised weights u, and
+ * adds the keys to the sums of tile_weigh. */
 static KNOWN void weigh_tile_keys(weight_sums *s, float *tile, vec anchor,
                                   int first, int end, int n_full, int half,
                                   bool masked, int power, int sums)
@@ -275,8 +277,8 @@ static KNOWN void weigh_tile_keys(weight_sums *s, float *tile, vec anchor,
     }
 }
 
-/* Replaces the scores of visible keys by u, and the scores of masked keys by 0.
- * Computes the row's sums over u. */
+/* Replaces the scores of visible keys by unnormalised weights u, and the scores
+ * of masked keys by 0. Computes the row's sums over u. */
 static inline void tile_weigh(float *tile, row_state *row, int n_full,
                               int n_keys, int half, int power,
                               const es_cpu_head *head, int sums)
@@ -372,8 +374,8 @@ static void attention(const es_cpu_head *head)
 
 /* --- backward ------------------------------------------------------------- */
 
-/* Computes <g> of each row as dy . y, the product of the output and its
- * gradient. */
+/* Computes <g>, the weighted mean of each row's gradient dL/da, as dy . y, the
+ * product of the output and its gradient. */
 static void mean_gradient(float out[ROWS], const es_cpu_head *head,
                           const workspace *w, int first, int n)
 {

@@ -35,8 +35,9 @@ typedef struct area {
     es_bfloat *q, *dy;       /* the same blocks, rearranged as pairs of
                               * columns */
     es_bfloat *q2, *dy2;     /* the same blocks, rearranged as pairs of rows */
-    es_bfloat *weights;      /* (n_keys,ROWS) u or ds, rearranged as pairs of
-                              * keys */
+    es_bfloat *weights;      /* (n_keys,ROWS) unnormalised weights u or
+                              * gradients ds of the scores, rearranged as pairs
+                              * of keys */
     es_bfloat *a, *ds;       /* (n_keys,ROWS) weights and gradients */
     float *xt;               /* (wide,ROWS) */
     float *dk, *dv;          /* (n_keys,wide) */
@@ -122,9 +123,9 @@ static inline void turn_pairs(vec out[SIDE], const es_bfloat *from, int wide)
     transpose(out);
 }
 
-/* Converts a block of rows (ROWS,wide) to the layout of b in a product a b, in
- * which the columns of the block are summed. Each DEEP columns give two
- * matrices, for the first and the last SIDE rows. */
+/* Rearranges a block of rows (ROWS,wide) for use as the right factor of a
+ * matrix product that sums over the block's columns. Each DEEP columns give two
+ * matrices: one for the first SIDE rows and one for the last. */
 static void pair_columns(es_bfloat *out, const es_bfloat *rows, int wide)
 {
     for (int c = 0; c < wide; c += DEEP)
@@ -146,8 +147,8 @@ static inline __m512i every_other(__m512i low, __m512i high, int odd)
     return _mm512_permutex2var_epi16(low, which, high);
 }
 
-/* Returns numbers of `even` and `odd` alternately, starting at number `first`
- * of each vector. */
+/* Returns a vector that takes numbers alternately from `even` and `odd`,
+ * starting at number `first` of each. */
 static inline __m512i by_turns(__m512i even, __m512i odd, int first)
 {
     const __m512i lane = _mm512_set_epi16(
@@ -158,8 +159,9 @@ static inline __m512i by_turns(__m512i even, __m512i odd, int first)
     return _mm512_permutex2var_epi16(even, which, odd);
 }
 
-/* Converts a block of rows (ROWS,wide) to the layout of b in a product a b, in
- * which the rows of the block are summed. Each SIDE columns give one matrix. */
+/* Rearranges a block of rows (ROWS,wide) for use as the right factor of a
+ * matrix product that sums over the block's rows. Each SIDE columns give one
+ * matrix. */
 static void pair_rows(es_bfloat *out, const es_bfloat *rows, int wide)
 {
     for (int i = 0; i < ROWS; i += 2, rows += 2 * wide)
@@ -196,9 +198,10 @@ static inline __m512i round_both(const float *a, const float *b)
     return (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(b), _mm512_loadu_ps(a));
 }
 
-/* Converts a tile (n_keys,ROWS) to the layout of b in a product a b, in which
- * the keys are summed. Each DEEP keys give two matrices, for the first and the
- * last SIDE queries. Pads the result with zeros to m->n_keys keys. */
+/* Rearranges a tile (n_keys,ROWS) for use as the right factor of a matrix
+ * product that sums over the keys. Each DEEP keys give two matrices: one for
+ * the first SIDE queries and one for the last. Pads the result with zeros to
+ * m->n_keys keys. */
 static void pair_keys(es_bfloat *out, const float *tile, int n_keys)
 {
     const __m512i zero = _mm512_setzero_si512();
@@ -407,8 +410,8 @@ static bool attention_tiles(const es_cpu_head *head)
 
 /* --- backward ------------------------------------------------------------- */
 
-/* Computes <g> of each row as dy . y, the product of the output and its
- * gradient. */
+/* Computes <g>, the weighted mean of each row's gradient dL/da, as dy . y, the
+ * product of the output and its gradient. */
 static void mean_products(float out[ROWS], const es_cpu_head *head, int first,
                           int n)
 {

@@ -72,8 +72,9 @@ static void lay_out(copies *c, const job *j, es_share share, int number)
     c->statistics = (size_t)number * n_ctx;
 }
 
-/* Copies the rows of the tokens that are not padding from the matrix `from`,
- * whose rows are `stride` apart, starting at column `column`. */
+/* Copies from matrix `from`, whose rows are `stride` numbers apart, the rows of
+ * the tokens that are not padding: of each row, the head's columns from
+ * `column` on. */
 static void copy_in(float *out, const copies *c, const job *j, es_share share,
                     const es_mem *from, size_t stride, size_t column)
 {
@@ -87,8 +88,8 @@ static void copy_in(float *out, const copies *c, const job *j, es_share share,
     }
 }
 
-/* Copies rows of tokens from `from` back to the matrix `to`, and writes 0 to
- * rows of padding. With `rounds`, rounds the values to the precision of
+/* Copies the rows of tokens from `from` back to the matrix `to`, and writes 0
+ * to rows of padding. With `rounds`, rounds the values to the precision of
  * activations. */
 static void copy_out(const copies *c, const job *j, es_share share, es_mem *to,
                      size_t stride, size_t column, const float *from,
@@ -108,7 +109,7 @@ static void copy_out(const copies *c, const job *j, es_share share, es_mem *to,
     }
 }
 
-/* Prepares the inputs of head `number` of all B H heads for the kernels; the
+/* Prepares the inputs of head `number` of all B x H heads for the kernels; the
  * caller sets the pointers to results. */
 static void open_head(copies *c, const job *j, es_share share, int number)
 {

@@ -16,9 +16,9 @@ static inline float es_bfloat_read(es_bfloat x)
     return out;
 }
 
-/** Returns the bfloat16 nearest to x, with ties to even; too large numbers
- *  become infinite. A NaN stays NaN and keeps its sign and the upper bits of
- *  its payload. */
+/** Returns the bfloat16 nearest to x, with ties to even; numbers that are too
+ *  large become infinite. A NaN stays NaN and keeps its sign and the upper bits
+ *  of its payload. */
 static inline es_bfloat es_bfloat_round(float x)
 {
     uint32_t bits;

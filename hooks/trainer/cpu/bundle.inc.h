@@ -354,7 +354,8 @@ static inline void weigh_key(lane_query *query, row_state *row,
         query->out[c] += w.u * value[c];
 }
 
-/* Replaces scores by u, and sums the value vectors v weighted by u. */
+/* Replaces scores by unnormalised weights u, and sums the value vectors v
+ * weighted by u. */
 static KNOWN void weigh_keys(const bundle *b, lane_query *queries,
                              row_state *rows, int n, int first, int end,
                              int width, int power, bool measure)
@@ -389,7 +390,7 @@ static inline float *lane_row(const bundle *b, es_row_statistic statistic,
 }
 
 /* Computes the requested statistics that need another pass over the weights;
- * `inverse` is 1 / D. */
+ * `inverse` is 1 / D, where D is the divisor of the weights. */
 static void measure_lane_keys(const bundle *b, const float *weight, vec inverse,
                               int t)
 {

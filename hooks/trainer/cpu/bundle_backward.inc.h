@@ -1,7 +1,8 @@
 /**
  * Implements the backward pass of attention of narrow heads in bundles; part of
  * kernels.inc.h. For each query, a first loop over the keys computes the
- * weights and <g>, and a second loop computes the gradients.
+ * weights and <g>, the weighted mean of their gradients, and a second loop
+ * computes the gradients of queries, keys and values.
  */
 
 static inline void weigh_key_again(const bundle *b, lane_query *query,
@@ -110,7 +111,8 @@ static inline void open_back(lane_query *query, row_gradient *row,
     }
 }
 
-/* Computes w / S and sum b l for PowerSoftmax, where `sum` is S. */
+/* Divides row->weight and row->center by `sum`, the sum of the unnormalised
+ * weights. Needed only for PowerSoftmax. */
 static inline void finish_center(row_gradient *row, vec sum, int power)
 {
     const ivec empty = sum == splat(0);

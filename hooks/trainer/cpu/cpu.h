@@ -12,13 +12,14 @@
 /** List of the bf16 copies of weights that products read; see memory.c. */
 typedef struct es_cpu_copies es_cpu_copies;
 
-/** Result of a thread's search for the largest |x| of an operand, which the
- *  thread examines piece by piece: the piece that contains the largest |x|. */
+/** The largest |x| that a thread has found in its part of an operand, and the
+ *  piece of the operand that contains it. The thread examines its part piece by
+ *  piece. */
 typedef struct es_cpu_peak {
     size_t first, n; /* position and length of the piece; n = 0 if there is
                       * none */
-    uint32_t size;   /* largest |x|, encoded as largest_size of
-                      * es_cpu_kernels does */
+    uint32_t size;   /* largest |x|, as largest_size of es_cpu_kernels encodes
+                      * it */
 } es_cpu_peak;
 
 struct es_backend {
@@ -42,7 +43,7 @@ struct es_backend {
     float *panels; /* (n_threads, ES_CPU_N_PANELS, panel_size) */
     size_t panel_size;
     float *sums;               /* (n_threads, ES_PRODUCT_SCRATCH) */
-    es_cpu_copies *copies;     /* list of copies of weights */
+    es_cpu_copies *copies;     /* bf16 copies of weights */
     const es_cpu_tiles *tiles; /* NULL without matrix units */
     float *viewed;             /* (n_viewed) float32 copies that the host
                                 * reads */
@@ -177,25 +178,26 @@ ES_CPU_OPERATIONS(ES_CPU_DECLARE)
 extern const es_detail_ops es_cpu_details;
 
 /** Same as activation_stats of es_ops, for a caller that already knows the sum
- *  of squares. In update.c. */
+ *  of squares. Defined in update.c. */
 void es_cpu_add_activations(es_backend *backend, es_mem *sums, const es_mem *x,
                             size_t n, double squares);
 
 /** Operations of polynomial inference, and the number of floats of scratch
- *  memory that they need per thread. In polynomial.c. */
+ *  memory that they need per thread. Defined in polynomial.c. */
 extern const es_polynomial_ops es_cpu_polynomial;
 size_t es_cpu_polynomial_scratch(int n_ctx);
 
 /** Find the largest number of an operand during an operation that reads the
  *  operand anyway, so that find_peak of es_ops needs no further pass. Each
- *  thread calls es_cpu_start_peak, then es_cpu_see_peak for its numbers x first
- *  .. first + n - 1 in ascending order while the numbers are in the cache (in
- *  bf16, for at most one panel at a time). In peaks.c. */
+ *  thread calls es_cpu_start_peak, and then passes its numbers to
+ *  es_cpu_see_peak while they are in the cache: n numbers x at a time (in bf16,
+ *  at most one panel), the first at index `first` of the operand, in ascending
+ *  order. Defined in peaks.c. */
 void es_cpu_start_peak(const es_backend *backend, es_share share);
 void es_cpu_see_peak(const es_backend *backend, es_share share, const float *x,
                      size_t first, size_t n);
-/** Same as es_cpu_see_peak, if the caller already knows the largest_size of the
- *  numbers. */
+/** Same as es_cpu_see_peak, for a caller that already knows the numbers'
+ *  largest |x|, encoded by largest_size of es_cpu_kernels. */
 void es_cpu_see_size(const es_backend *backend, es_share share, uint32_t size,
                      size_t first, size_t n);
 void es_cpu_keep_peak(es_backend *backend, es_mem *peak, const es_mem *x);
@@ -207,7 +209,7 @@ static inline size_t es_cpu_act_size(const es_backend *backend)
 }
 
 /** Reserves zeroed memory for n elements of `size` bytes, aligned to 64 bytes,
- *  to be released with free(). Returns NULL on failure. In memory.c. */
+ *  to be released with free(). Returns NULL on failure. Defined in memory.c. */
 void *es_cpu_reserve(size_t n, size_t size);
 
 /** Returns the bf16 copy of weights, in the layout of the weights; NULL if
@@ -226,7 +228,7 @@ void es_cpu_drop_copies(es_backend *backend);
  *  `halves`. With `bundled`, process n heads as a bundle, otherwise one head,
  *  on matrix units if available. If float32 copies of the heads are needed,
  *  they are stored in the first head's scratch memory, after the kernels' part;
- *  es_cpu_halves_scratch returns the size of the copies in floats. In
+ *  es_cpu_halves_scratch returns the size of the copies in floats. Defined in
  *  attention_bf16.c. */
 void es_cpu_attend_halves(const es_backend *backend, const es_cpu_head *heads,
                           int n, bool bundled);

@@ -56,7 +56,7 @@ static inline vec load_numbers(const float *x, int i, int n)
     return i + LANES <= n ? load(x + i) : load_part(x + i, n - i, x[0]);
 }
 
-/* Writes the bin of each number of x (n) to out (n). The size of `out` is
+/* Writes the bin of each number of x (n) to out (n). `out` must have room for n
  * rounded up to a multiple of the vector length. */
 static void find_bins(int *out, const float *x, int n)
 {
@@ -77,8 +77,8 @@ static void find_bins(int *out, const float *x, int n)
     }
 }
 
-/* Keeps in x (n) only the numbers whose bin contains one of the `ranks`, which
- * are ascending, and replaces the ranks by ranks among the kept numbers.
+/* Keeps in x (n) only the numbers of bins that contain one of the `ranks` (in
+ * ascending order). Replaces each rank by the rank among the kept numbers.
  * Returns the number of kept numbers. */
 static int keep_bins(float *x, const int *bins, int n,
                      int ranks[2 * N_QUANTILES])
@@ -270,7 +270,8 @@ static void gradients(es_backend *backend, es_mem *heads, const es_mem *dattn,
 
 /* --- activations, updates ------------------------------------------------- */
 
-/* Arguments for computing N_MOMENTS sums for each piece of x, or of `param`. */
+/* Arguments for computing N_MOMENTS sums for each piece of the activations x,
+ * or of the weights `param`. */
 typedef struct pieces {
     es_backend *backend;
     const es_mem *x, *y;
@@ -396,8 +397,9 @@ static double dot_product(const double *x, const double *y, int n)
     return sum;
 }
 
-/* Returns the trace of G_q G_k, which is the sum of the squared singular values
- * of the product of both projections. */
+/* Returns the trace of G_q G_k, the product of the Gram matrices of the query
+ * and key projections. The trace is the sum of the squared singular values of
+ * the product of both projections. */
 static double trace(const double *q, const double *k, int n)
 {
     double sum = 0;

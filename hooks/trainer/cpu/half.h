@@ -29,8 +29,8 @@ static inline float es_half_round(float x)
         return x;
     if (size >= ES_HALF_INFINITE)
         return copysignf(INFINITY, x);
-    /* After 0.5 has been added, the last bit of the float is 2^-24, so the sum
-     * is rounded to a multiple of 2^-24. */
+    /* Adding 0.5 makes 2^-24 the value of the float's last bit, so the sum is
+     * rounded to a multiple of 2^-24. */
     if (size < ES_HALF_SUBNORMAL)
         return copysignf((fabsf(x) + 0.5f) - 0.5f, x);
     size += ES_HALF_DROPPED / 2 + ((size >> 13) & 1);

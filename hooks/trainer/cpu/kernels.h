@@ -27,10 +27,10 @@ typedef struct es_cpu_half_head {
 } es_cpu_half_head;
 
 /**
- * One head of one sequence, the argument of attention: n_ctx queries and keys
- * of `width` floats. Successive rows of q, k, v and their gradients are
- * `stride` floats apart, and rows of y and dy are y_stride floats apart. In the
- * shapes below, T is n_ctx.
+ * One head of one sequence, the argument of the attention functions: n_ctx
+ * queries and keys of `width` floats. Successive rows of q, k, v and their
+ * gradients are `stride` floats apart, and rows of y and dy are y_stride floats
+ * apart. In the shapes below, T is n_ctx.
  */
 typedef struct es_cpu_head {
     int n_ctx, width;
@@ -58,8 +58,8 @@ typedef struct es_cpu_head {
     /* The fields below are used in the backward pass only. */
     const float *dy, *dentropy; /* dentropy is (T) or NULL */
     float *dq, *dk, *dv;
-    float *dt; /* (T) sum of dz z over each row's scores z, or NULL; only for
-                * softmax */
+    float *dt; /* (T) for each row the sum of s dL/ds over its scores s, or
+                * NULL; only for softmax */
 
     float *scratch; /* (attention_scratch) working memory */
 
@@ -99,8 +99,8 @@ typedef struct es_cpu_kernels {
      *  attention and attention_backward, but for n = 1 .. `lanes` causal heads
      *  in one call. The heads have the same shape, kind of weights, statistics
      *  and gradients, and share the first head's scratch memory. May only be
-     *  called for shapes for which attention_bundles returns true; efficient if
-     *  n is close to `lanes`. */
+     *  called for shapes for which attention_bundles returns true; efficient
+     *  only if n is close to `lanes`. */
     bool (*attention_bundles)(int n_ctx, int width);
     void (*attention_bundle)(const es_cpu_head *heads, int n);
     void (*attention_bundle_backward)(const es_cpu_head *heads, int n);
@@ -186,10 +186,11 @@ typedef struct es_cpu_kernels {
 
     /** Adds the sums of x, x^2, x^3 and x^4 (n) to out[0..3], and replaces
      *  out[4] by the largest |x| if that is larger. Unless y (n) is NULL, adds
-     *  the sum of squares of x - a y to out[5], and of a y to out[6]. Sums
-     *  short runs of x minus a number near the mean in float32, and repeats a
-     *  sum in double if float32 cannot represent the sum. A result is therefore
-     *  NaN only if an input is not finite. */
+     *  the sum of squares of x - a y to out[5], and of a y to out[6]. To keep
+     *  precision, the function subtracts a number near the mean from x, and
+     *  sums short runs in float32; it repeats a sum in double if float32 cannot
+     *  represent the sum. A result is therefore NaN only if an input is not
+     *  finite. */
     void (*add_moments)(double out[7], const float *x, const float *y, float a,
                         size_t n);
     /** Measures the update that adamw has made to param (n): adds the squares

@@ -323,8 +323,9 @@ static double dot(const float *x, const float *y, size_t n)
     for (size_t first = 0; first < n; first += 64 * LANES) {
         size_t end = n - first < 64 * LANES ? n : first + 64 * LANES;
         double block = (double)dot_run(x + first, y + first, end - first);
-        /* The square of a large number can overflow in float. For example, a
-         * gradient of 1e20 should be clipped, and not end the training. */
+        /* The square of a large number can overflow in float. Without the sum
+         * in double, a gradient of 1e20 would end the training instead of being
+         * clipped. */
         if (!(block - block == 0))
             block = dot_in_double(x + first, y + first, end - first);
         sum += block;

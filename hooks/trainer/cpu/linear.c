@@ -211,8 +211,8 @@ void es_cpu_linear_backward_input(es_backend *backend, es_mem *dx,
 }
 
 /* Multiplies dx by the activation's derivative and computes post, for elements
- * first .. end - 1. Returns this part of the gradient of the activation's
- * slope. */
+ * first .. end - 1. Returns the contribution of these elements to the gradient
+ * of the activation's slope. */
 static double activate_backward(const job *j, es_share share, size_t first,
                                 size_t end)
 {
@@ -231,8 +231,9 @@ static double activate_backward(const job *j, es_share share, size_t first,
     return sum;
 }
 
-/* Computes the thread's rows of the gradient before the activation. Writes the
- * thread's part of the gradient of the slope to its scratch memory. */
+/* Computes the thread's rows of the gradient with respect to the activation's
+ * input. Writes the thread's contribution to the gradient of the slope to the
+ * thread's scratch memory. */
 static void act_part(void *argument, es_share share)
 {
     const job *j = argument;
@@ -289,8 +290,9 @@ void es_cpu_act_backward(es_backend *backend, es_mem *d, es_mem *post,
 
 /* --- the weight's gradient ------------------------------------------------ */
 
-/* Computes dW = a^T b for a slab of rows of the weight as it is stored, or adds
- * a^T b to dW; a is (N,n_a), b is (N,n_b). */
+/* Computes rows of dW = a^T b, in the layout in which the weight is stored, or
+ * adds them to dW. `slab` selects the rows. a is (N,n_a) and b is (N,n_b),
+ * where N is the number of tokens. */
 static void multiply_weight(const job *j, es_share share, const es_mem *a,
                             int n_a, const es_mem *b, int n_b, es_slab slab)
 {

@@ -210,8 +210,9 @@ static void add_heads(float *to, const float *from, const es_sharing *how)
 }
 
 /* Replaces x (n,width), the n heads of a token before RMSNorm, by the gradient
- * of x. Reads the gradient of the normalised heads from d (n,width). dx
- * (n,width) is working memory; dweight (width) is added to. */
+ * of x. Reads the gradient of the normalised heads from d (n,width), and adds
+ * the gradient of the norm's weight to dweight (width). dx (n,width) is working
+ * memory. */
 static void norm_heads_back(const es_backend *backend, float *x, float *d,
                             float *dx, float *dweight, const float *rstd,
                             const es_mem *weight, int n, int width)
@@ -226,7 +227,8 @@ static void norm_heads_back(const es_backend *backend, float *x, float *d,
 }
 
 /* Computes the gradients of q, k and v of one row. The thread's scratch memory
- * holds the sums of the gradients of both weights, then two rows. */
+ * holds the sums of the gradients of both norms' weights, followed by working
+ * memory for two rows. */
 static void gather_row(const sharing *s, es_share share, int row)
 {
     const es_sharing *how = s->how;

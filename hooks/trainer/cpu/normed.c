@@ -37,8 +37,8 @@ static es_slab share_rows(const job *j, es_share share)
     return es_cpu_slab(share, j->columns->n_in, ROW_UNIT);
 }
 
-/* Returns the memory for the results of one thread, 2 n doubles in the thread's
- * scratch memory, which the calling thread then combines. */
+/* Returns the memory for the results of one thread: 2 n doubles in the thread's
+ * scratch memory. The calling thread combines the results of all threads. */
 static double *results_of(const es_backend *backend, int thread)
 {
     const es_share share = {thread, backend->n_threads};
@@ -287,10 +287,10 @@ void es_cpu_copy_columns(es_backend *backend, es_mem *y, const es_mem *x,
 
 /* --- temperatures that are learnt directly -------------------------------- */
 
-/* There are as many temperatures as a layer has heads times positions, too few
- * to share among threads. */
+/* A layer has only one temperature for each head and position, too few to be
+ * worth splitting among threads. */
 
-/* Returns t, or the minimum for a smaller t; NaN for NaN. */
+/* Returns t, but at least the minimum temperature; NaN for NaN. */
 static float usable_temperature(float t)
 {
     return t < ES_LEAST_TEMPERATURE ? ES_LEAST_TEMPERATURE : t;

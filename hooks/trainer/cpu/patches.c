@@ -92,8 +92,9 @@ void es_cpu_place_patches(es_backend *backend, es_mem *x, const es_mem *first,
     es_team_run(backend->team, place_part, &j);
 }
 
-/* Computes the gradients of a range of positions over all images, and sets the
- * gradient of the class token's row to 0. */
+/* Adds the gradients of a range of positions, summed over all images, to the
+ * gradients of the position embeddings and of the class token. Sets the row of
+ * the class token in dx to 0. */
 static void place_backward_part(void *argument, es_share share)
 {
     const job *j = argument;

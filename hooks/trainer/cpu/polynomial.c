@@ -165,13 +165,13 @@ static void activate(es_backend *backend, es_mem *post, es_mem *found,
 
 /* --- PowerSoftmax --------------------------------------------------------- */
 
-/* The row of weights of query n - 1 and its n keys, in head `head` of all B H
- * heads. */
+/* The weights with which query n - 1 of head `head` attends to its n keys.
+ * Heads are numbered from 0 to B x H - 1. */
 typedef struct row {
     int head, n;
     float *scores, *weights;   /* (n) */
-    double *checked, *trained; /* (n) weights in float64: computed by a
-                                * polynomial, and exactly */
+    double *checked, *trained; /* (n) float64 weights, computed by a polynomial
+                                * (`checked`) and exactly (`trained`) */
 } row;
 
 /* Returns a pointer to the token's q in qkv. The token's k follows at offset d,

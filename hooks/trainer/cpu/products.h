@@ -109,8 +109,8 @@ typedef enum es_products_choice {
  */
 es_status es_products_use(es_products_choice *choice) ES_MUST_USE;
 
-/** Returns the library in use, which is that of AUTO unless es_products_use has
- *  been called. Writes the actual choice to *choice. */
+/** Returns the library in use, which is the library that AUTO selects unless
+ *  es_products_use has been called. Writes the actual choice to *choice. */
 const es_products *es_products_used(es_products_choice *choice);
 
 #endif

@@ -79,7 +79,7 @@ static void add_gains(double *out, const job *j, es_share share, int sequence,
 }
 
 /* Computes the gradients of one head. Processes tokens from last to first, and
- * keeps a sum of what the means of later tokens contribute to dv. */
+ * keeps the sum of the contributions to dv from the means of later tokens. */
 static void shape_head_back(const job *j, es_share share, int sequence, int h)
 {
     const es_attention *a = j->attention;

@@ -1,7 +1,7 @@
 /* Computes the statistics of single rows of attention in double, directly from
- * the formulas: rows with results that are not finite for the vector kernels,
- * and all rows of attention by polynomials. statistics.inc.h computes the other
- * rows. */
+ * the formulas: rows for which the vector kernels give results that are not
+ * finite, and all rows of attention by polynomials. statistics.inc.h computes
+ * the other rows. */
 #include "hooks/trainer/cpu/half.h"
 #include "hooks/trainer/cpu/kernels.h"
 
@@ -148,8 +148,8 @@ void es_cpu_measure_weights(double values[ES_N_ROW_STATISTICS],
         values[ES_ROW_TOP] = fmax(values[ES_ROW_TOP], a);
         values[ES_ROW_MAX_LOGIT] = fmax(values[ES_ROW_MAX_LOGIT], fabs(s));
     }
-    /* An error of the row's computed inverse does not affect the entropy,
-     * because the entropy refers to the weights divided by their sum. */
+    /* An error in the computed 1 / D does not affect the entropy, because the
+     * entropy refers to the weights divided by their sum. */
     for (int k = 0; k < n; k++) {
         const double share = (double)weights[k] / sum;
         entropy -= share > 0 ? share * log(share) : 0;

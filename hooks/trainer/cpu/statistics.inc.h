@@ -60,15 +60,16 @@ static bool wants_means(const es_cpu_head *head)
     return wants;
 }
 
-/* Adds a key of a causal head to the sums from ES_SUM_FIRST_MEAN on. Adding the
- * sum of the previous keys' u, `before`, at each key j yields sum u (i - j). */
+/* Adds a key of a causal head to the sums from ES_SUM_FIRST_MEAN on. `before`
+ * is the sum of the previous keys' unnormalised weights u. Adding it at each
+ * key j yields sum u (i - j). */
 static KNOWN void add_means(vec sums[ES_N_ROW_SUMS], vec before)
 {
     sums[ES_SUM_DISTANCE] += before;
 }
 
-/* Computes the same sums for rows with t + 1 keys, one row in each lane, from
- * their u. Returns the largest u. */
+/* Same as add_means for whole rows of t + 1 keys, one row in each lane.
+ * `weight` holds the unnormalised weights u. Returns the largest u. */
 static vec sum_lane_means(vec sums[ES_N_ROW_SUMS], const float *weight, int t)
 {
     vec top = splat(0), distance = splat(0), away = splat((float)t);
@@ -107,7 +108,8 @@ static vec largest_weight(const float *tile, int n_keys, int power)
     return top;
 }
 
-/* Stores the statistics that need each single weight; `inverse` is 1 / D. */
+/* Stores the statistics that need a pass over the individual weights; `inverse`
+ * is 1 / D, where D is the divisor of the weights. */
 static void measure_keys(const es_cpu_head *head, const float *tile,
                          const row_state *row, vec inverse, int first,
                          int n_keys, int n)
@@ -124,7 +126,7 @@ static void measure_keys(const es_cpu_head *head, const float *tile,
 }
 
 /* Returns the entropy of each row in nats; `logarithm` is ln D and `inverse` is
- * 1 / D. */
+ * 1 / D, where D is the divisor of the weights. */
 static inline vec row_entropy(const row_state *row, vec logarithm, vec inverse,
                               int power)
 {

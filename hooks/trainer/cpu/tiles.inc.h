@@ -276,8 +276,8 @@ static void tile_gather(float *xt, const float *tile, const float *y,
 
 /* Adds the contributions of queries `first` and later to n_keys rows of y (see
  * tile_scatter), for one vector of columns, or for two if `pair` is true. Each
- * addition waits for the previous addition to the same sum, so two vectors are
- * faster than one: KEYS independent sums would be too few. */
+ * addition waits for the previous addition to the same sum. One vector has only
+ * KEYS independent sums, so two vectors at a time are faster. */
 static KNOWN void scatter_columns(float *y, const float *tile, const float *x,
                                   int first, int wide, int n_keys, bool pair)
 {

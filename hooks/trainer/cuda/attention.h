@@ -59,9 +59,9 @@ struct es_attention_call {
     const float *dentropy;
     A *dqkv;
     float *dlog_t;
-    float *means; /* (B,H,T) scratch: mean that is subtracted from the g of a
-                   * row */
-    float *dots;  /* (B,H,T) scratch: sum of dz z over a row's scores z, or
+    float *means; /* (B,H,T) scratch: the mean <g> that is subtracted from each
+                   * g of a row */
+    float *dots;  /* (B,H,T) scratch: sum of z dL/dz over a row's scores z, or
                    * NULL */
     /* The fields below are for kernels on tensor cores; see
      * es_attention_flag. */
@@ -155,9 +155,9 @@ ES_DEVICE void es_row_open(es_row *row)
         row->sums[s] = 0;
 }
 
-/** Replaces the row's m by the larger of m and the parameter m of a tile, and
- *  rescales the row's sums accordingly. Returns the factor by which the caller
- *  must multiply the row's outputs so far. */
+/** Raises the row's m to the parameter m, the largest score of a tile, if that
+ *  is larger, and rescales the row's sums accordingly. Returns the factor by
+ *  which the caller must multiply the row's outputs so far. */
 template <class KIND, bool MEASURE, bool FAST>
 ES_DEVICE float es_row_grow(es_row *row, float m, float scale2, int power)
 {
@@ -214,8 +214,8 @@ typedef struct es_row_gradient {
     float factor;         /* factor of dL/draw */
 } es_row_gradient;
 
-/** Returns the values of a row that the gradients need, except `mean`, and the
- *  values that the forward pass saved in *saved. */
+/** Returns the values of a row that the gradients need, except `mean`. Copies
+ *  the values that the forward pass saved to *saved. */
 template <class A, class KIND>
 ES_DEVICE es_row_gradient es_row_gradient_open(const es_attention_call<A> *call,
                                                int head, int row,

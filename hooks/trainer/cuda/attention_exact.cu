@@ -205,8 +205,9 @@ static ES_DEVICE float weigh_key(float *s, es_row *row, int away, float scale2,
 }
 
 /* Saves the values of row `row` for the backward pass, and writes its
- * statistics. `sums` covers all lanes; `first` is the raw score of key 0.
- * Returns 1 / D, where D is the denominator of the row's weights. */
+ * statistics. `sums` is already added up over the lanes; `first` is the raw
+ * score of key 0. Returns 1 / D, where D is the denominator of the row's
+ * weights. */
 template <class A, class KIND>
 static ES_DEVICE float end_row(const es_attention_call<A> *call, int head,
                                int row, const es_row *sums, float scale,

@@ -16,11 +16,11 @@ struct forward_shape {
 };
 
 /* Values of the block's rows in shared memory. Each value is needed only during
- * a part of a step, and there are not enough registers while scores are
- * multiplied. Four lanes share a row; the first of them writes the values that
- * all four read. Each lane has separate sums over its columns: the lane's sums
- * for row 16 m + 8 upper + lane / 4 of its warp are at index [2 m + upper], in
- * a different bank for each lane.
+ * a part of a step, and there are not enough registers to keep it while
+ * products are computed. Four lanes share a row; the first of them writes the
+ * values that all four read. Each lane has separate sums over its columns: the
+ * lane's sums for row 16 m + 8 upper + lane / 4 of its warp are at index [2 m +
+ * upper], in a different bank for each lane.
  *
  * Weights, sums and outputs are relative to the anchor. For PowerSoftmax the
  * anchor is 1 / m; for softmax it is a score such that the logarithm of any
@@ -47,7 +47,7 @@ ES_DEVICE int first_row(void)
 }
 
 /* Moves the anchors of rows. If a row's largest score exceeds the row's anchor
- * too far, the largest score becomes the anchor. All lanes of the warp must
+ * by too much, the largest score becomes the anchor. All lanes of the warp must
  * call this function together. */
 template <int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
@@ -94,8 +94,8 @@ ES_DEVICE bool sees(int m, int upper, int n, int i)
     return es_mma_sees<ES_OWN_QUERIES, DIAGONAL>(16 * m + 8 * upper, 8 * n, i);
 }
 
-/* Replaces the raw scores of this lane's row (m, upper) by u, or by 0 if
- * masked. Adds to the row's sums. */
+/* Replaces the raw scores of this lane's row (m, upper) by unnormalised weights
+ * u, or by 0 if masked, and adds them to the row's sums. */
 template <class KIND, bool MEASURE, bool DIAGONAL, int N>
 ES_DEVICE void weigh_row(float s[N / 8][4], int m, int upper, float *sum,
                          float *moment, float anchor, float scale2, int power)

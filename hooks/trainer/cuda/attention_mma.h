@@ -75,7 +75,7 @@ ES_DEVICE uint32_t es_pair<es_fp16>(float low, float high)
 /* --- copies to and from shared memory ------------------------------------- */
 
 /* A row of WIDTH elements consists of CHUNKS chunks of 16 bytes. A thread
- * copies the chunk of one column, in every ROWS-th row. */
+ * copies one chunk of every ROWS-th row, always from the same columns. */
 template <int WIDTH>
 struct es_mma_copies {
     enum { CHUNKS = WIDTH / 8, ROWS = ES_MMA_THREADS / CHUNKS };

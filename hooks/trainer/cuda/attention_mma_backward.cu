@@ -4,7 +4,7 @@
  *
  * There are two kernels, so that two blocks never add to the same number, and
  * repeating a call gives the same bits. In the first kernel, a block owns
- * queries; it computes dq and the mean that is subtracted from the g of each
+ * queries; it computes dq and <g>, the weighted mean of g = dy . v over each
  * row. In the second kernel, a block owns keys, and computes dk and dv. Because
  * both kernels compute scores and g, there are seven products instead of five.
  */
@@ -17,8 +17,8 @@ template <int WIDTH, int M>
 struct rows_of_dq {
     float out[M][WIDTH / 8][4];
     es_row_gradient row[M][2];
-    float sum[M][2]; /* sums of g - w l in the pass DQ_MEAN; in later passes
-                      * sums of dz l */
+    float sum[M][2]; /* in the pass DQ_MEAN, sums of g - w l; in later passes,
+                      * sums of dz l (see attention.h) */
 };
 
 /* Computes <g> of the warp's rows as dy . y, where `tile` holds y. Uses the
@@ -198,7 +198,7 @@ ES_DEVICE void dq_pass(const es_attention_call<A> *call,
 }
 
 /* Saves the means, which the kernel for dk and dv needs, and each row's sum of
- * dz z over its scores z. Returns the factors of dq in `factor`. */
+ * z dL/dz over its scores z. Returns the factors of dq in `factor`. */
 template <class A, int WIDTH, int M>
 ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
                           rows_of_dq<WIDTH, M> *rows, int head, int own)

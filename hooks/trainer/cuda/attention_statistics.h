@@ -1,8 +1,8 @@
 /**
- * Computes the statistics of rows from their sums, and in double the statistics
- * of rows that are not finite. Only this file knows the formulas of the
- * statistics that are means over a row's weights; statistics.cu reduces rows to
- * heads.
+ * Computes the statistics of rows from their sums. Recomputes rows with
+ * non-finite results in double, directly from the formulas. No other file
+ * contains the formulas of the statistics that are means over a row's weights;
+ * statistics.cu reduces rows to heads.
  */
 #ifndef ES_CUDA_ATTENTION_STATISTICS_H
 #define ES_CUDA_ATTENTION_STATISTICS_H
@@ -36,12 +36,12 @@ ES_DEVICE bool es_row_wants_means(const es_attention_call<A> *call)
 
 /**
  * Adds the weights of the current step's keys to a lane's sums from
- * ES_SUM_FIRST_MEAN on. Sum i is at sums[i * STRIDE]; the sum of the weights is
- * complete. First moves the reference of the distances from the first key of
- * this step to the first key of the next step. Uses the constant numbers of
- * columns instead of the numbers of queries and keys, because there are no
- * registers left for them. The numbers of columns are relative to this lane's
- * first column.
+ * ES_SUM_FIRST_MEAN on. Sum i is at sums[i * STRIDE]; the sum of the weights
+ * must already include this step. First moves the reference of the distances
+ * from the first key of this step to the first key of the next step. Distances
+ * are computed from column numbers, which are constants, because no registers
+ * are left for the positions of queries and keys. Columns are counted from this
+ * lane's first column.
  */
 template <int N, int STRIDE>
 ES_DEVICE void es_step_add_means(float *sums, const float s[N / 8][4],

@@ -94,9 +94,9 @@ ES_BOTH es_tile_mask es_tile_mask_of(int own, int n_own, int other, int n_other,
 /**
  * Returns the index at which chunk `chunk` of row `row` is stored in a tile in
  * shared memory. A chunk has 16 bytes, and a row has n_chunks chunks (4, 8 or
- * 16). The chunks are permuted to avoid bank conflicts: the same chunk of eight
- * consecutive rows lies in eight different groups of four banks, and so do
- * eight consecutive chunks of a row.
+ * 16). The chunks are permuted to avoid bank conflicts: chunks with the same
+ * number in eight consecutive rows lie in eight different groups of four banks,
+ * and so do eight consecutive chunks of one row.
  */
 ES_BOTH int es_tile_chunk(int row, int chunk, int n_chunks)
 {
@@ -106,7 +106,7 @@ ES_BOTH int es_tile_chunk(int row, int chunk, int n_chunks)
 
 /**
  * Returns the offset in bytes of chunk 0 or 1 of row `row` from the start of
- * the tile. es_tile_move moves an address that contains this offset.
+ * the tile. An address with this offset may be passed to es_tile_move.
  */
 ES_BOTH unsigned es_tile_spot_bytes(int row, int chunk, int n_chunks)
 {
@@ -157,8 +157,8 @@ ES_BOTH es_tile_spot es_tile_left_spot(int lane)
 }
 
 /** Returns the lane's spot for two right operands that are stored transposed:
- *  16 rows of the tile are twice 8 columns of the operands, and the 2 chunks
- *  are the operands' 16 rows. */
+ *  the tile's 16 rows are the 8 columns of the first and of the second operand,
+ *  and its 2 chunks are the operands' 16 rows. */
 ES_BOTH es_tile_spot es_tile_right_spot(int lane)
 {
     es_tile_spot spot = {lane % 8 + lane / 16 * 8, lane / 8 % 2};

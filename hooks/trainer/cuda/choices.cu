@@ -1,9 +1,10 @@
-/* Reads and writes the file of chosen candidates. The first line of the file
- * names the format, and the second line the device and the library. Each
- * further line consists of a product's key and the number of its candidate. The
- * file is written completely under another name and then renamed, so that
- * readers see either the old or the new file. If any line is malformed, the
- * complete file is ignored. */
+/* Reads and writes the file that stores which of cuBLASLt's algorithms
+ * (candidates) computes each product. The first line of the file names the
+ * format, and the second line the device and the library. Each further line
+ * consists of a product's key and the number of its candidate. The file is
+ * written completely under another name and then renamed, so that readers see
+ * either the old or the new file. If any line is malformed, the complete file
+ * is ignored. */
 #include "hooks/trainer/cuda/choices.h"
 
 #include <ctype.h>
@@ -221,15 +222,16 @@ es_choices *es_choices_open(const char *of, char *note, size_t size)
         strchr(of, '\n') ||
         !(named ? format_text(choices->path, sizeof choices->path, "%s", set)
                 : find_path(choices->path, of))) {
-        snprintf(note, size,
-                 "products are not timed: there is no cache folder: set "
-                 "XDG_CACHE_HOME, or ENTROPY_TRAIN_TUNING=off");
+        snprintf(
+            note, size,
+            "products are not timed because there is no cache folder:  set "
+            "XDG_CACHE_HOME, or ENTROPY_TRAIN_TUNING=off");
         es_choices_close(choices);
         return NULL;
     }
     if (!read_all(choices, note, size) && !write_all(choices)) {
         snprintf(note, size,
-                 "%s: cannot be written: products are not timed: set "
+                 "%s: cannot be written, so products are not timed:  set "
                  "ENTROPY_TRAIN_TUNING to another file, or to off",
                  choices->path);
         es_choices_close(choices);

@@ -11,8 +11,8 @@ enum {
     N_PLACES = 2, /* number of values of es_device_fetch's parameter `place` */
     STAGE_BYTES = 4 << 20,
     MAX_SEQUENCES = 64,
-    FREE_SHARED = 48 << 10, /* bytes of shared memory that any kernel may
-                             * use; a kernel must request more */
+    FREE_SHARED = 48 << 10, /* shared memory in bytes that a kernel may use
+                             * without requesting it */
     OLDEST = 8,             /* minimum compute capability (major number) */
     OVERLAPPING = 9         /* minimum major number for overlapping kernels */
 };

@@ -111,7 +111,8 @@ typedef struct token_sums {
 } token_sums;
 
 /* Ends the sum of one token. If the token's run of rows began in an earlier
- * chunk, writes the sum to the carries; otherwise adds the sum to dwte. */
+ * chunk, stores the sum as a carry (see sort_layout); otherwise adds the sum to
+ * dwte. */
 template <int W>
 static __device__ void flush_sum(const token_sums *s, int begin, int chunk,
                                  size_t j, float (&sum)[W])
@@ -175,7 +176,8 @@ static __global__ void sum_chunks_kernel(token_sums s, const A *dx)
 }
 
 /* Completes the sums of runs that are longer than a chunk: the block of the
- * chunk in which a run begins adds the carries of the later chunks. */
+ * chunk in which a run begins adds the sums that the later chunks have stored
+ * as carries. */
 template <int W>
 static __global__ void add_carries_kernel(token_sums s)
 {

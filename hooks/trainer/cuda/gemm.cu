@@ -53,7 +53,7 @@ struct es_gemm_plans {
     cudaEvent_t begin, end;
     es_choices *choices; /* NULL if products must not be timed */
     char note[512];
-    FILE *listing; /* file of plans; NULL if products are not listed */
+    FILE *listing; /* file to which the plans are written, or NULL */
     plan *first;
 };
 
@@ -156,7 +156,9 @@ static void open_listing(es_gemm_plans *plans)
     const char *path = getenv("ENTROPY_TRAIN_PLANS");
     if (path && path[0] && !(plans->listing = fopen(path, "ae")))
         snprintf(plans->note, sizeof plans->note,
-                 "%s: cannot be written: products are not listed", path);
+                 "%s: cannot be written; the matrix products will not be "
+                 "listed in it",
+                 path);
 }
 
 /* Returns the device's plans and creates them if there are none. Returns NULL
@@ -311,7 +313,7 @@ static cublasStatus_t describe_epilogue(plan *p)
     return status;
 }
 
-/* Describes the product to cuBLASLt, whose first operand is our b. */
+/* Describes the product to cuBLASLt, which takes our b as its first operand. */
 static cublasStatus_t describe_product(plan *p)
 {
     const shape *s = &p->key;

@@ -18,8 +18,8 @@ typedef enum es_gemm_type {
 } es_gemm_type;
 
 /**
- * Operation that is applied to the sum of products before rounding. GELU is the
- * tanh form of GELU. Its argument is the sum for ES_GEMM_GELU, and the stored
+ * Operation that is applied to the sum of products before rounding. "GELU"
+ * means its tanh form. Its argument is the sum for ES_GEMM_GELU, and the stored
  * sum in aux for ES_GEMM_DGELU. The device's tanh may have an error of 2^-11,
  * which causes an error of up to 2^-12 of the argument in gelu and of 2^-8 in
  * gelu'. Powers of the argument may overflow: gelu(-infinity) may be 0,

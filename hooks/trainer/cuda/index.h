@@ -74,7 +74,8 @@ ES_BOTH size_t es_split_single(const es_split *split, size_t i, size_t lanes)
  * again. Columns are stored so that no two lanes access the same bank of shared
  * memory. */
 
-/** Returns the slot in shared memory of element c in the lane's k-th pack. */
+/** Returns the slot in shared memory of element c in the k-th pack of a lane. A
+ *  pack has `lanes` elements. */
 ES_BOTH int es_slot(int lane, int k, int c, int lanes)
 {
     return (k * lanes + c) * 32 + lane;
@@ -86,7 +87,8 @@ ES_BOTH int es_slot_of_column(int j, int lanes)
     return es_slot(pack % 32, pack / 32, j % lanes, lanes);
 }
 
-/** Returns the number of slots that a row of `width` columns needs. */
+/** Returns how many slots a row of `width` columns occupies in packs of `lanes`
+ *  elements: `width` rounded up to a whole pack for each lane of the warp. */
 ES_BOTH int es_n_slots(int width, int lanes)
 {
     return (int)es_ceil_div((size_t)width, (size_t)(32 * lanes)) * 32 * lanes;

@@ -240,8 +240,8 @@ static __global__ void cross_entropy_both_kernel(A *logits, loss l, float scale,
     for (int row = (int)blockIdx.x; row < l.n_rows; row += (int)gridDim.x) {
         A *x = logits + (size_t)row * (size_t)l.stride;
         const int target = l.targets[row];
-        /* This number is read before the first barrier, because other threads
-         * overwrite the logits after it. */
+        /* The target's logit is read here, because after the first barrier
+         * other threads overwrite the logits. */
         const float own = threadIdx.x == 0 ? es_float(x[target]) : 0;
         const online all = merge_block(read_row<A>(x, l.vocab, kept), shared);
         const float log_sum = log_sum_of(&all);

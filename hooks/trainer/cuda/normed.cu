@@ -512,7 +512,7 @@ static void copy_columns(es_backend *backend, es_mem *y, const es_mem *x,
 
 /* --- temperatures that are learnt directly -------------------------------- */
 
-/* Returns t, or the minimum for a smaller t; NaN for NaN. */
+/* Returns t, but at least the minimum temperature; NaN for NaN. */
 static __device__ float usable_temperature(float t)
 {
     return t < ES_LEAST_TEMPERATURE ? ES_LEAST_TEMPERATURE : t;

@@ -13,10 +13,10 @@ typedef struct logits_call {
     int n_batch, n_head, n_ctx;
 } logits_call;
 
-/* Finds the largest logit of a head; each block processes one head. A saved row
- * contains the largest raw score and its factor. The saved row also contains
- * an inverse, which is not finite if a score of the row is not finite; in this
- * case the result is NaN. */
+/* Finds the largest logit of a head; each block processes one head. Each saved
+ * row contains the largest raw score and the factor that turns it into a logit.
+ * It also contains the inverse of the row's sum, which is not finite if a score
+ * of the row is not finite; in this case the result is NaN. */
 static __global__ void largest_kernel(logits_call call)
 {
     es_begin_kernel();

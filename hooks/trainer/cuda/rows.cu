@@ -239,7 +239,7 @@ static __global__ void layer_norm_backward_kernel(A *dx, const A *dy,
     }
 }
 
-/* N_COLUMNS is the number of columns that a block of the second kernel
+/* N_COLUMNS is the number of columns that a block of add_columns_kernel
  * processes, and N_SHARES the number of threads per column. */
 #define N_COLUMNS 32
 #define N_SHARES 16

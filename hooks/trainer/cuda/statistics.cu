@@ -153,8 +153,8 @@ static void entropy_penalty(es_backend *backend, es_mem *loss, es_mem *dentropy,
 
 /* --- rows of heads: a block for each head --------------------------------- */
 
-/* Same as es_head_sums_add_rows, but on a device, where each thread processes a
- * part of the rows. */
+/* The kernel below computes the same as es_head_sums_add_rows, but each thread
+ * processes only a part of the rows. */
 
 typedef struct measured {
     const float *rows[ES_N_ROW_STATISTICS];
@@ -286,7 +286,8 @@ static ES_DEVICE void add_activations(es_layer_sums *to, const A *x)
     }
 }
 
-/* Writes each block's sums to pieces (blocks). */
+/* Writes to pieces (blocks), for each block, the sum of squares and the number
+ * of non-finite values of the activations that the block has read. */
 template <class A>
 static __global__ void activation_stats_kernel(es_layer_sums *pieces,
                                                const A *x, es_split split)

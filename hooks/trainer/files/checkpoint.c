@@ -191,7 +191,7 @@ static es_status sum_model(const writing *w, uint64_t *sum)
 typedef struct texts {
     char *config;
     char numbers[N_TEXTS][ES_FLOAT_TEXT_MAX];
-    /* values of the metadata entries; NULL: left out */
+    /* values of the metadata entries; NULL for entries that are left out */
     const char *all[N_TEXTS];
 } texts;
 

@@ -428,7 +428,7 @@ static es_status find_mlp_mult(es_weights *weights)
     return ES_OK;
 }
 
-/* Derives the sizes that need no number of heads. */
+/* Derives the sizes that do not depend on the number of heads. */
 static es_status find_llama_sizes(es_weights *weights)
 {
     es_model_config *config = &weights->config;
@@ -523,7 +523,7 @@ static es_status find_vit_sizes(es_weights *weights)
             return status;
     }
     config->mlp_mult = 1;
-    config->vocab = 0; /* the data determine the number of levels of a pixel */
+    config->vocab = 0; /* only the data determine how many levels a pixel has */
     return ES_OK;
 }
 
@@ -711,7 +711,8 @@ static es_status refuse_others(const es_weights *weights)
 
 /* --- prefixes of wrappers ------------------------------------------------ */
 
-/* Removes the prefixes of wrappers from the names of the tensors. */
+/* Removes the prefixes that torch.compile and similar wrappers add to the names
+ * of the tensors. */
 static es_status unwrap_names(es_weights *weights)
 {
     es_safetensors *file = weights->file;

@@ -29,10 +29,10 @@ typedef struct es_weights {
     es_model_config config;
     int64_t step; /* number of steps for which a checkpoint's model was trained;
                      else 0 */
-    int n_skipped; /* number of positions in the file before the first one of
-                      the model's array */
+    int n_skipped; /* number of position embeddings that precede the model's
+                      first one in the file */
     es_safetensors *file;
-    char *names; /* names of the tensors without the prefixes of wrappers, for
+    char *names; /* names of the tensors without prefixes such as `module.`, for
                     files of other programs; else NULL */
     const struct es_weights_format *format; /* NULL for a checkpoint of
                                                entropy-train */

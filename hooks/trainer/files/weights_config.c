@@ -437,8 +437,9 @@ static es_status check_bert_kind(const json_t *from, const char *path)
     return ES_OK;
 }
 
-/* Reads the padding token. The positions of RoBERTa begin after the padding
- * position; the positions before them are arrays of family roberta, too. */
+/* Reads the padding token. RoBERTa's positions begin after the padding
+ * position; the embeddings of the positions before them belong to family
+ * roberta's arrays, too. */
 static es_status take_bert(es_weights *weights, const json_t *from,
                            const char *path)
 {
@@ -452,7 +453,7 @@ static es_status take_bert(es_weights *weights, const json_t *from,
                        path, type ? type : "not a string",
                        predicts ? "" : "bert or ");
     weights->maker = is_roberta ? "RoBERTa" : "BERT";
-    config->ln_eps = 1e-12; /* the default of both */
+    config->ln_eps = 1e-12; /* the default epsilon of BERT and RoBERTa */
     if (padding && !json_is_null(padding) &&
         (!json_is_integer(padding) || json_integer_value(padding) < 0 ||
          json_integer_value(padding) >= config->vocab))

@@ -25,7 +25,8 @@ static bool is_linear(const es_arch *arch, const es_arch_span *span,
     return true;
 }
 
-/** Removes each ScFFN with a range in which the FFNs of `have` are linear. */
+/** Removes from `arch` each ScFFN whose range of layers has only linear FFNs in
+ *  `have`. */
 static void drop_scaled(es_arch *arch, const es_arch *have, int n_layer)
 {
     int n = 0;
@@ -293,7 +294,7 @@ static es_status read_array(buffers *array, const es_weights *weights,
         es_families[weights->config.family].is_post_norm)
         return read_positions(array->ours, weights, tensor, param);
     if (weights->format && param->role == ES_ROLE_TYPE) {
-        /* read_positions has added the token type to the positions. */
+        /* read_positions has added this embedding to the positions */
         memset(array->ours, 0, param->n * sizeof *array->ours);
         return ES_OK;
     }

@@ -36,7 +36,7 @@
  *   ffn_ratio                |x_out - beta x'| / |beta x'|: norm of the FFN's
  *                            contribution over the norm of the residual stream
  *                            before it; missing without FFN. In bf16 the
- *                            difference has three digits less than activations
+ *                            difference has three digits fewer than activations
  *   range_attn, _act, _norm  largest |input| of PowerSoftmax, the activation
  *                            and the norms (ranges.h). With a range loss or an
  *                            evaluation with polynomials they are part of every

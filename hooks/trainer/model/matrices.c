@@ -174,8 +174,8 @@ static es_mem *made_weight(const es_model *model, int i, size_t *n)
     return made;
 }
 
-/* Returns the allocation's parameters that products read, including biases, and
- * sets *n to their number. */
+/* Returns the part of the parameters' allocation that products read (weights
+ * and biases), and sets *n to its number of floats. */
 static es_mem *kept_parameters(const es_model *model, size_t *n)
 {
     const size_t *begins = model->params.group;

@@ -29,8 +29,8 @@ void es_model_weight_gradient(const es_model *model, int layer,
                               es_matrix matrix, const es_mem *x,
                               const es_mem *dy);
 
-/** Returns true for a parameter whose gradient is overwritten, rather than
- *  increased, by the first product of a backward pass. */
+/** Returns true for a parameter whose gradient the first product of a backward
+ *  pass overwrites instead of adding to it. */
 bool es_model_is_overwritten(const es_model *model, const es_param *param);
 
 /** Asks the back-end to keep copies of the weights that products read. Returns

@@ -33,8 +33,8 @@ struct es_measure {
     es_detail_sums details;          /* sum of the details added so far */
     float *ranges; /* (ES_N_RANGES,L) largest |input| in all added passes */
     bool has_range[ES_N_RANGES];
-    /* Findings for each place that has a polynomial; NULL if inference is
-     * exact. */
+    /* Findings for each operation that a polynomial replaces; NULL if inference
+     * is exact. */
     es_findings *findings;
     bool has_findings;
 };

@@ -59,8 +59,8 @@ const float *es_measure_parameters(const es_measure *measure,
                                    es_parameter_series series);
 
 /** Returns individual values of parameters before the first added pass,
- *  (members,L,H); NULL if members are not recorded in this step, or the model
- *  has no members. */
+ *  (members,L,H); NULL if they are not recorded in this step, or the model has
+ *  none. */
 const float *es_measure_members(const es_measure *measure);
 
 /** Returns true if the added passes measured the detail. Some details are not
@@ -75,8 +75,9 @@ bool es_measure_has_detail(const es_measure *measure, es_detail detail);
  */
 const float *es_measure_detail(es_measure *measure, es_detail detail);
 
-/** Returns the findings of each place that has a polynomial (polynomial.h),
- *  borrowed until the next reset; NULL if inference is exact. */
+/** Returns the findings of each operation that a polynomial replaces
+ *  (polynomial.h), borrowed until the next reset; NULL if inference is
+ *  exact. */
 const es_findings *es_measure_findings(const es_measure *measure);
 
 /** Returns the first layer whose output was not finite; -1 if all outputs were

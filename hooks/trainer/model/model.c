@@ -1,5 +1,5 @@
 /* Gives the host access to the parameters, the gradients, the optimiser's state
- * and the rows of a model. */
+ * and the row statistics of a model. */
 #include "hooks/trainer/model/model_internal.h"
 
 #include "analyzer/base/checked.h"

@@ -87,8 +87,8 @@ typedef struct es_report {
     float *largest;  /* (L,H) largest logits since es_model_begin, for QK-Clip;
                         NULL without QK-Clip */
     float *factors;  /* (L,H) factors of QK-Clip; NULL without QK-Clip */
-    /* (L,ES_N_PEAKS) largest inputs by layer and place, followed by the largest
-     * input of the last norm. */
+    /* (L,ES_N_PEAKS) largest inputs by layer and es_peak_place, followed by the
+     * largest input of the last norm. */
     es_peak *peaks;
     es_layer_sums *layers; /* (L) */
     es_head_sums *heads;   /* (L,H) */

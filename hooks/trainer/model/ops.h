@@ -17,11 +17,11 @@
  * them only if its comment says so. The same call gives the same bits on the
  * same back-end with the same number of threads.
  *
- * Operations may run later than they are called, in the order of the calls:
- * Only `load`, `fetched`, `view` and `status` wait. No other operation returns
- * a number to the host, so that the host waits only once per step. Values that
- * change from step to step (es_control) are read from memory, so that a
- * sequence of operations can be captured once and run again.
+ * Operations may run later than they are called, in the order of the calls.
+ * Only `load`, `fetched`, `view` and `status` wait for them. No other operation
+ * returns a number to the host, so that the host waits only once per step.
+ * Values that change from step to step (es_control) are read from memory, so
+ * that a sequence of operations can be captured once and run again.
  *
  * An entry may be NULL if the back-end does not support the operation;
  * es_model_new then refuses architectures that need it.
@@ -48,7 +48,8 @@ enum { ES_MAX_SEQUENCES = 21 };
  * polynomials (analyzer/polynomial), or that observe the inputs. Each operation
  * adds its inputs and their number to `found` (1) es_findings, which the host
  * has initialised. It computes its result (y or post) with the polynomial
- * `how`, unless both are NULL. Activations are float32.
+ * `how`; if the result and `how` are NULL, it only observes the inputs.
+ * Activations are float32.
  */
 typedef struct es_polynomial_ops {
     /** Computes LayerNorm. The errors in `found` compare (x - mean) /
@@ -72,7 +73,8 @@ typedef struct es_polynomial_ops {
 /** The largest sizes with which a model will call operations. */
 typedef struct es_extents {
     int n_rows, width, n_ctx, n_head, head_width;
-    bool sees_all; /* the model calls attention_whole */
+    bool sees_all; /* every query sees all keys (attention is not causal), so
+                      the model calls attention_whole */
 } es_extents;
 
 typedef struct es_ops {
@@ -196,8 +198,8 @@ typedef struct es_ops {
     void (*embed)(es_backend *backend, es_mem *x, const es_mem *tokens,
                   const es_mem *wte, const es_mem *wpe, int n_batch, int n_ctx,
                   int width);
-    /** Backward pass of embed from dx (N,d) act: dwte (V,d) +=, dwpe (T,d) +=;
-     *  dwpe may be NULL. */
+    /** Backward pass of embed: adds the gradient dx (N,d) act to dwte (V,d) and
+     *  dwpe (T,d); dwpe may be NULL. */
     void (*embed_backward)(es_backend *backend, es_mem *dwte, es_mem *dwpe,
                            const es_mem *tokens, const es_mem *dx, int n_batch,
                            int n_ctx, int width);
@@ -212,8 +214,8 @@ typedef struct es_ops {
      *  adds wpe (T,d) f32 to all rows. */
     void (*place_patches)(es_backend *backend, es_mem *x, const es_mem *first,
                           const es_mem *wpe, int n_batch, int n_ctx, int width);
-    /** Backward pass of place_patches: dfirst (d), dwpe (T,d) f32 +=; sets the
-     *  rows of the class token in dx (N,d) act to 0. */
+    /** Backward pass of place_patches: adds to dfirst (d) and dwpe (T,d) f32,
+     *  and sets the rows of the class token in dx (N,d) act to 0. */
     void (*place_patches_backward)(es_backend *backend, es_mem *dx,
                                    es_mem *dfirst, es_mem *dwpe, int n_batch,
                                    int n_ctx, int width);
@@ -227,8 +229,8 @@ typedef struct es_ops {
                        es_mem *rstd, es_mem *peak, const es_mem *x,
                        const es_mem *weight, const es_mem *bias, int n_rows,
                        int width, float epsilon);
-    /** Backward pass of layer_norm: dx (n,width) act +=; dweight, dbias (width)
-     *  f32 +=. */
+    /** Backward pass of layer_norm: adds to dx (n,width) act, and to dweight
+     *  and dbias (width) f32. */
     void (*layer_norm_backward)(es_backend *backend, es_mem *dx,
                                 es_mem *dweight, es_mem *dbias,
                                 const es_mem *dy, const es_mem *x,
@@ -241,8 +243,8 @@ typedef struct es_ops {
     void (*rms_norm)(es_backend *backend, es_mem *y, es_mem *rstd, es_mem *peak,
                      const es_mem *x, const es_mem *weight, int n_rows,
                      int width, float epsilon);
-    /** Backward pass of rms_norm: dx (n,width) act +=; dweight (width) f32
-     *  +=. */
+    /** Backward pass of rms_norm: adds to dx (n,width) act and to dweight
+     *  (width) f32. */
     void (*rms_norm_backward)(es_backend *backend, es_mem *dx, es_mem *dweight,
                               const es_mem *dy, const es_mem *x,
                               const es_mem *rstd, const es_mem *weight,
@@ -255,8 +257,9 @@ typedef struct es_ops {
     void (*linear)(es_backend *backend, es_mem *y, const es_mem *residual,
                    const es_mem *x, const es_linear *linear, int n_rows);
     /** Computes pre (n,out) = x W + b and post (n,out) = act(pre). The
-     *  activation may be applied before or after pre is rounded. If it is
-     *  linear, only post is written, no peak is found, and pre may be NULL. */
+     *  activation may be applied before or after pre is rounded. If the
+     *  activation is linear, only post is written, no peak is found, and pre
+     *  may be NULL. */
     void (*linear_act)(es_backend *backend, es_mem *pre, es_mem *post,
                        const es_mem *x, const es_linear *linear,
                        const es_act *act, int n_rows);
@@ -266,9 +269,9 @@ typedef struct es_ops {
                                   int n_rows, bool add);
     /**
      * Runs the backward pass of y = act(pre) W: dpre (n,in) = (dy W^T)
-     * act'(pre). Recomputes post = act(pre), so that post need not be kept;
-     * dslope (1) f32 += if the slope is learnt. If the activation is linear,
-     * pre is not read and post is not written.
+     * act'(pre). Recomputes post = act(pre), so that post need not be kept.
+     * Adds to dslope (1) f32 if the slope is learnt. If the activation is
+     * linear, pre is not read and post is not written.
      */
     void (*linear_backward_act)(es_backend *backend, es_mem *dpre, es_mem *post,
                                 es_mem *dslope, const es_mem *dy,
@@ -280,8 +283,8 @@ typedef struct es_ops {
     void (*act_backward)(es_backend *backend, es_mem *d, es_mem *post,
                          const es_mem *pre, const es_act *act, size_t n);
     /** Computes dweight f32 = x^T dy, or dweight += x^T dy if `add`, in the
-     *  layout of the weight. dbias f32 (out), unless NULL, += the column sums
-     *  of dy for the trained elements of the bias. */
+     *  layout of the weight. Unless dbias (out) f32 is NULL, adds the column
+     *  sums of dy to it, for the trained elements of the bias. */
     void (*linear_backward_weight)(es_backend *backend, es_mem *dweight,
                                    es_mem *dbias, const es_mem *x,
                                    const es_mem *dy, const es_linear *linear,
@@ -346,18 +349,20 @@ typedef struct es_ops {
                                      const es_mem *tokens, int padding,
                                      const es_attention *attention);
     /**
-     * Computes one layer's share of L_ent from row entropies (B,H,T): loss (1)
-     * f32 +=; dentropy (B,H,T) written, dtheta (H) +=, both multiplied by
-     * lambda * scale * loss_scale. loss_scale is read from `control`
-     * (es_control) and is 1 if `control` is NULL; each output may be NULL. A
-     * row whose entropy is not finite does not contribute.
+     * Computes one layer's share of L_ent from row entropies (B,H,T), and adds
+     * it to loss (1) f32. Writes its gradients to dentropy (B,H,T) and adds
+     * them to dtheta (H), both multiplied by lambda * scale * loss_scale.
+     * loss_scale is read from `control` (es_control) and is 1 if `control` is
+     * NULL; each output may be NULL. A row whose entropy is not finite does not
+     * contribute.
      */
     void (*entropy_penalty)(es_backend *backend, es_mem *loss, es_mem *dentropy,
                             es_mem *dtheta, const es_mem *entropy,
                             const es_penalty *penalty, float scale,
                             const es_mem *control);
-    /** Adds the rows (L,B,H,T) of all layers to sums (L,H) es_head_sums, which
-     *  the host has initialised, like es_head_sums_add_rows for each layer. */
+    /** Adds the row statistics (L,B,H,T) of all layers to sums (L,H)
+     *  es_head_sums, which the host has initialised, like es_head_sums_add_rows
+     *  for each layer. */
     void (*measure_rows)(es_backend *backend, es_mem *sums,
                          const es_row_mem *rows, int n_layer, int n_batch,
                          int n_head, int n_ctx);
@@ -401,8 +406,9 @@ typedef struct es_ops {
     void (*spread_heads)(es_backend *backend, es_mem *qkv, es_mem *rstd,
                          const es_mem *q, const es_mem *k, const es_mem *v,
                          const es_sharing *sharing);
-    /** Backward pass of spread_heads: replaces q, k and v by their gradients;
-     *  dq_weight, dk_weight (width) f32 +=, both NULL without norms. */
+    /** Backward pass of spread_heads: replaces q, k and v by their gradients,
+     *  and adds to dq_weight and dk_weight (width) f32, which are NULL without
+     *  norms. */
     void (*gather_heads)(es_backend *backend, es_mem *q, es_mem *k, es_mem *v,
                          es_mem *dq_weight, es_mem *dk_weight,
                          const es_mem *dqkv, const es_mem *rstd,
@@ -424,8 +430,8 @@ typedef struct es_ops {
     void (*shape_heads)(es_backend *backend, es_mem *y, const es_mem *heads,
                         const es_mem *qkv, const es_mem *gains,
                         const es_attention *attention);
-    /** Backward pass of shape_heads: dheads (N,d) act written; converts d from
-     *  the gradient of y to the gradient of v; dgains (3,H) f32 +=. */
+    /** Backward pass of shape_heads: writes dheads (N,d) act, converts d from
+     *  the gradient of y to the gradient of v, and adds to dgains (3,H) f32. */
     void (*shape_heads_backward)(es_backend *backend, es_mem *dheads, es_mem *d,
                                  es_mem *dgains, const es_mem *heads,
                                  const es_mem *qkv, const es_mem *gains,
@@ -471,8 +477,8 @@ typedef struct es_ops {
     void (*combine)(es_backend *backend, es_mem *y, const es_mem *x,
                     const es_mem *f, const es_mem *alpha, const es_mem *beta,
                     size_t n);
-    /** Backward pass of combine: dx = beta dy (dx may be dy), df = dy / alpha,
-     *  dalpha +=, dbeta +=. */
+    /** Backward pass of combine: dx = beta dy (dx may be dy), df = dy / alpha;
+     *  adds to dalpha and dbeta. */
     void (*combine_backward)(es_backend *backend, es_mem *dx, es_mem *df,
                              es_mem *dalpha, es_mem *dbeta, const es_mem *dy,
                              const es_mem *x, const es_mem *f,
