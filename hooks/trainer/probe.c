@@ -111,7 +111,7 @@ static es_status calibrate_polynomials(probe *p, const es_train_watch *watch)
     if (status == ES_OK && !complete)
         warn(watch,
              "polynomials: the interval of a polynomial could not be "
-             "chosen because inputs are not finite: its results are NaN");
+             "chosen because inputs are not finite; its results are NaN");
     return status;
 }
 
@@ -158,7 +158,8 @@ static void record_all(probe *p)
     int64_t n = result->n_batches;
     double missing = (double)(result->settings.eval_batches - n) / (double)n;
     es_losses sum = p->losses;
-    es_losses_add(&p->losses, &sum, missing); /* missing = 0 unless stopped */
+    es_losses_add(&p->losses, &sum, missing); /* missing is 0 unless the probe
+                                               * was stopped */
     float deviation = (float)spread_of(&p->ce, n).deviation;
     es_train_record_eval(p->record, result->start.step, &p->losses,
                          p->trainer->measure);
@@ -376,8 +377,8 @@ void es_probe_print(FILE *out, const es_probe_result *result)
     }
     print_layer(out, "all", &result->layers[result->n_layers]);
     fprintf(out,
-            "\nnats; the ceiling at T=%d is %.4f; +- is the standard deviation "
-            "over micro-batches\n",
+            "\nin nats; the ceiling at T=%d is %.4f; +- is the standard "
+            "deviation over micro-batches\n",
             config->ctx,
             result->settings.ceiling > 0 ? result->settings.ceiling
                                          : es_ceiling(config->ctx));

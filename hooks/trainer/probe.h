@@ -52,15 +52,15 @@ typedef struct es_probe_result {
     int *levels;           /* (n_layers + 1) multiplicative levels of each
                             * layer, then of the model */
     es_settings settings;  /* settings, completed by those of the model */
-    es_status recorded;    /* same as in es_train_result */
+    es_status recorded;    /* ES_OK if the run file is complete */
     char lost[ES_MESSAGE_MAX];
 } es_probe_result;
 
 /**
  * Probes the model in settings->init with settings->eval_batches micro-batches
  * of the data's held-out part: the micro-batches of a training run's evaluation
- * or, with settings->random, micro-batches at random places that depend on the
- * seed. Records loss, heads and layers at `step`, phase eval, in the file
+ * or, with settings->random, micro-batches from random positions that depend on
+ * the seed. Records loss, heads and layers at `step`, phase eval, in the file
  * settings->out, or does not record if settings->out is "". With more than one
  * micro-batch, also records the standard deviations entropy_std and ce_std.
  *

@@ -51,8 +51,8 @@ static es_status set_determined(es_settings *settings,
     return es_weights_check(weights, &settings->model);
 }
 
-/** Returns true if the model must predict tokens: in every training, and in a
- *  probe with --mask-token. */
+/** Returns true if the model must predict tokens: in every training run, and in
+ *  a probe with --mask-token. */
 static bool must_predict(const es_settings *settings)
 {
     return settings->verb != ES_VERB_PROBE || settings->model.mask >= 0;

@@ -1,5 +1,5 @@
-/** Starts a training or a probe from existing weights (--init FILE), or resumes
- *  a training from a checkpoint (--resume). */
+/** Starts a training run or a probe from existing weights (--init FILE), or
+ *  resumes a training run from a checkpoint (--resume). */
 #ifndef ES_START_H
 #define ES_START_H
 

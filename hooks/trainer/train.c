@@ -377,8 +377,8 @@ static void warn_of_products(loop *l, const es_settings *then)
 }
 
 /** Restores the run's state from the checkpoint. If no steps remain, the run
- *  was killed after its last checkpoint but before its end, so that only the
- *  last evaluation and the final status may be missing. */
+ *  was killed after its last checkpoint but before its end, so only the last
+ *  evaluation and the final status may be missing. */
 static void take_up(loop *l, const es_checkpoint *from)
 {
     char text[ES_MESSAGE_MAX];

@@ -133,7 +133,8 @@ static void declare_series(es_train_record *record, es_phase phase, int first,
         const char *unit;
         if (!has_series(record, phase, i))
             continue;
-        *number = -1; /* -1 marks a failed declaration; pushes refuse it */
+        *number = -1; /* -1 marks a series that could not be declared; its
+                         samples are refused */
         es_series_standard(&shape, &unit, name);
         note_failure(record, es_recorder_series(record->recorder, number, name,
                                                 shape, phase, unit));

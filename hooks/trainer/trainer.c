@@ -416,7 +416,7 @@ static es_status pass_all(es_trainer *trainer, es_outcome *out, int64_t first,
                           int64_t n, bool measure)
 {
     const es_settings *settings = &trainer->settings;
-    /* The logits of tokens are many, so that only a probe reads them. */
+    /* The logits of tokens are a large array, so only a probe reads them. */
     const bool counts = es_model_config_has_loss(&settings->model) &&
                         (es_families[settings->model.family].has_images ||
                          settings->verb == ES_VERB_PROBE);

@@ -84,7 +84,7 @@ bad 'an empty folder' 3 'no checkpoint in this folder' "$dir/src" "$new" "${data
 bad 'not weights' 3 'x.tok' "$dir/x.tok" "$new" "${data[@]}"
 head -c 3000 "$scaled" >"$dir/cut"
 bad 'a truncated checkpoint' 3 '/cut: ' "$dir/cut" "$new" "${data[@]}"
-bad 'a nonlinear FFN' 2 'the FFN of SM\+R is not linear, so that it cannot be fused' "$dir/relu.safetensors" "$new" "${data[@]}"
+bad 'a nonlinear FFN' 2 'the FFN of SM\+R is not linear, so it cannot be fused' "$dir/relu.safetensors" "$new" "${data[@]}"
 bad 'a nonlinear FFN to drop' 2 'cannot be dropped' "$dir/relu" "$new" "${data[@]}" --drop 2
 bad 'a fused model' 2 'SM\+ScFuFFN is fused already' "$dir/fused.safetensors" "$new" "${data[@]}"
 bad 'layers beyond the last one' 2 '\-\-drop 2-3: the model has layers 0 to 2' "$scaled" "$new" "${data[@]}" --drop 2-3

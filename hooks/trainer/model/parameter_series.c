@@ -116,7 +116,7 @@ typedef struct source {
     int normed;   /* number of g's matrix (es_model_normed); -1 in other
                      entries */
     bool exists, is_whole;
-    size_t n; /* number of floats per layer, in the layer that has most */
+    size_t n; /* number of floats per layer, in the layer that has the most */
 } source;
 
 static source source_of_g(const es_model_config *config, int i)

@@ -38,8 +38,8 @@ size_t es_parameter_series_length(const es_model_config *config,
                                   es_parameter_series series);
 
 /**
- * Reads the values of the last es_model_begin with `measure`; call it after
- * es_model_end. QK-Clip's factors are from the step that has ended.
+ * Reads the values that the last es_model_begin with `measure` has stored; call
+ * it after es_model_end. QK-Clip's factors are from the step that has ended.
  *
  *   out  (L,H) or (L); es_missing() in layers without the parameter, because
  *        their FFN is removed; a NaN that arises in training is never

@@ -177,7 +177,8 @@ static void make_logits(const es_model *model, const block *rows)
                        rows->n);
 }
 
-/* Computes the losses of a block, and replaces its logits by their gradient. */
+/* Computes the losses of one block of rows, and replaces the block's logits by
+ * their gradient. */
 static void make_both(const es_model *model, const block *rows, float scale)
 {
     const es_ops *ops = model->ops;
@@ -228,8 +229,8 @@ static void make_gradient(const es_model *model, const block *rows, float scale)
         es_model_logit_stride(model));
 }
 
-/* Runs the backward pass of a block. If `add`, adds to the gradient of the
- * weights; otherwise overwrites the gradient. */
+/* Runs the backward pass of the output matrix for one block of rows. If `add`,
+ * adds to the gradient of the weights; otherwise overwrites the gradient. */
 static void go_back(const es_model *model, const block *rows, bool add)
 {
     const es_linear head = describe_head(model);

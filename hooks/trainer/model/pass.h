@@ -1,4 +1,4 @@
-/** The parts of a pass that a training step runs, see model.h for whole
+/** The parts of a pass that a training step runs; model.h declares whole
  *  passes. */
 #ifndef ES_MODEL_PASS_H
 #define ES_MODEL_PASS_H

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The polynomial at one place of the model. Only the member for the place's
- * kind of input is used. */
+/* The polynomial that replaces one operation of the model. Only the member for
+ * the operation's kind of input is used. */
 typedef struct site {
     double unit;
     es_division division;
@@ -23,7 +23,8 @@ typedef struct es_polynomials {
                     used polynomials, so that there are findings */
     es_mem *memory;
     es_findings *found; /* (n) host copy of the findings */
-    site *sites;        /* (n) one entry per place */
+    site *sites;        /* (n) one entry per operation that a polynomial
+                           replaces */
     size_t n;
 } es_polynomials;
 
@@ -135,8 +136,8 @@ const es_findings *es_model_findings(const es_model *model)
 
 /* --- passes --------------------------------------------------------------- */
 
-/* Returns the entry for a place in the current pass, and sets *found to its
- * findings in the back-end's memory; NULL if polynomials are off. */
+/* Returns the entry for an operation of the current pass, and sets *found to
+ * its findings in the back-end's memory; NULL if polynomials are off. */
 static const site *find_site(const es_model *model, es_mem **found, int layer,
                              es_site place)
 {

@@ -3,7 +3,7 @@
  * inverse roots and gates with polynomials (analyzer/polynomial), as would be
  * done under homomorphic encryption. The program first observes exact passes
  * over some data, and then chooses interval, iterations and degree separately
- * for each place.
+ * for each operation.
  */
 #ifndef ES_MODEL_POLYNOMIAL_H
 #define ES_MODEL_POLYNOMIAL_H
@@ -13,8 +13,8 @@
 #include "hooks/trainer/model/model.h"
 #include "hooks/trainer/model/params.h"
 
-/** The places in a layer that have a polynomial. The norm after the last layer
- *  is a further place. */
+/** The operations in a layer that polynomials replace. The norm after the last
+ *  layer is one more such operation. */
 typedef enum es_site {
     ES_SITE_ATTN,
     ES_SITE_ACT,
@@ -23,8 +23,8 @@ typedef enum es_site {
     ES_N_SITES
 } es_site;
 
-/** Returns the number of a place. Places are ordered by layer and then by
- *  es_site; the last norm is the last place. */
+/** Returns the number of an operation. Operations are ordered by layer and then
+ *  by es_site; the norm after the last layer comes last. */
 static inline size_t es_site_number(int layer, es_site site)
 {
     return (size_t)layer * ES_N_SITES + (size_t)site;
@@ -32,12 +32,12 @@ static inline size_t es_site_number(int layer, es_site site)
 
 size_t es_model_n_sites(const es_model_config *config);
 
-/** Returns false if the layer does not have this place. The last norm is place
- *  ES_SITE_ATTN of layer n_layer. */
+/** Returns false if the layer does not have this operation. The norm after the
+ *  last layer counts as ES_SITE_ATTN of layer n_layer. */
 bool es_model_has_site(const es_model_config *config, int layer, es_site site);
 
-/** site_kind returns the kind of a place's inputs; config_approximates returns
- *  true if any layer has inputs of this kind. */
+/** site_kind returns the kind of an operation's inputs; config_approximates
+ *  returns true if any layer has inputs of this kind. */
 es_approximated es_site_kind(const es_model_config *config, size_t number);
 bool es_model_config_approximates(const es_model_config *config,
                                   es_approximated kind);
@@ -64,17 +64,17 @@ void es_model_set_polynomials(es_model *model, es_polynomial_mode mode);
 /**
  * Chooses every polynomial according to config->polynomial from the inputs that
  * were observed since the last es_model_begin; the passes must have ended.
- * Returns false if a place had no finite input, or no input above 0; the
- * polynomial of such a place returns NaN, and all inputs of the place are
- * counted as outside the interval.
+ * Returns false if an operation had no finite input, or no input above 0; its
+ * polynomial then returns NaN, and all its inputs are counted as outside the
+ * interval.
  */
 bool es_model_choose_polynomials(es_model *model);
 
-/** Returns the findings of each place for the passes between es_model_begin and
- *  es_model_end; NULL if polynomials were off. */
+/** Returns the findings of each operation for the passes between es_model_begin
+ *  and es_model_end; NULL if polynomials were off. */
 const es_findings *es_model_findings(const es_model *model);
 
-/** Describes the polynomial of one place. */
+/** Describes the polynomial of one operation. */
 typedef struct es_polynomial {
     /* interval of inputs on which the polynomial approximates */
     es_interval in;

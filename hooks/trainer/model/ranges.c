@@ -125,8 +125,8 @@ static float larger_or_nan(float x, float y)
     return isnan(x) || x > y ? x : y;
 }
 
-/* Returns the largest input of a place. If it is NaN, returns the ordinary NaN,
- * which differs from es_missing(). */
+/* Returns the largest input of an operation. If it is NaN, returns the ordinary
+ * NaN, which differs from es_missing(). */
 static float largest_of(const es_model *model, int layer, es_peak_place place)
 {
     const float x = peak_of(model, layer, place)->largest;

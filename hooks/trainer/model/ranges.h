@@ -30,7 +30,7 @@ float es_model_range(const es_model *model, es_range_kind range, int layer);
 
 /* --- used by passes and the report ---------------------------------------- */
 
-/** Places in a layer at which the largest input is found (ranges.c). */
+/** Operations in a layer whose largest input is found (ranges.c). */
 typedef enum es_peak_place {
     ES_PEAK_ATTN,
     ES_PEAK_ACT,
@@ -42,14 +42,14 @@ typedef enum es_peak_place {
 /** Returns the number of elements in the report's array `peaks`. */
 size_t es_model_n_peaks(const es_model *model);
 
-/** Returns the memory in which an operation must store the largest input of the
- *  given place, or NULL if the largest input is not needed. */
+/** Returns the memory in which the operation `place` must store its largest
+ *  input, or NULL if the largest input is not needed. */
 es_mem *es_model_sought_peak(const es_model *model, int layer,
                              es_peak_place place);
 
 /** Find the largest |x| of x (n) act, or the largest score of the last
- *  attention, and store it for the given place. They do nothing if the largest
- *  input of this place is not needed. */
+ *  attention, and store it as the largest input of the operation `place`. They
+ *  do nothing if it is not needed. */
 void es_model_find_peak(const es_model *model, int layer, es_peak_place place,
                         const es_mem *x, size_t n);
 void es_model_find_score_peak(const es_model *model, int layer);

@@ -9,7 +9,7 @@ void es_model_free_ranks(es_model *model);
 
 /** n_shared returns the total number of micro-batches of all ranks in a step
  *  that has n_batches micro-batches per rank. pass_number returns the number
- *  within the training run of this rank's micro-batch i. */
+ *  that this rank's micro-batch i has within the training run. */
 int es_model_n_shared(const es_model *model, int n_batches);
 uint64_t es_model_pass_number(const es_model *model, const es_step_plan *plan,
                               int i);

@@ -23,7 +23,8 @@ static bool is_dropped(es_layer_range drop, int layer)
  * already lacks. */
 static es_status drop_ffns(es_arch *arch, int n_layer, es_layer_range drop)
 {
-    int n_kept = 0, first = n_layer, last = -1; /* of the remaining FFNs */
+    int n_kept = 0, first = n_layer, last = -1; /* number, first and last of the
+                                                 * layers that keep their FFN */
     if (drop.last >= n_layer)
         return es_fail(ES_EUSAGE, "--drop %d-%d: the model has layers 0 to %d",
                        drop.first, drop.last, n_layer - 1);
@@ -95,7 +96,7 @@ es_status es_simplify_config(es_model_config *out,
     const bool is_same = strcmp(old, new) == 0;
     if (!is_linear && (drops || is_same))
         return es_fail(ES_EUSAGE,
-                       "the FFN of %s is not linear, so that it cannot be %s: "
+                       "the FFN of %s is not linear, so it cannot be %s: "
                        "train an architecture with ScFFN",
                        old, drops ? "dropped" : "fused");
     if (is_same && !drops)

@@ -31,12 +31,13 @@ es_status es_wire_send(int fd, const void *bytes, size_t n,
 es_status es_wire_receive(int fd, void *bytes, size_t n,
                           double seconds) ES_MUST_USE;
 
-/** Receives the rest of an abort whose header is `packet`, and sets the calling
- *  thread's message to the abort's message. Returns the abort's status code. */
+/** Receives the rest of a packet that reports a failure (an abort), of which
+ *  `packet` is the header. Sets the calling thread's message to the abort's
+ *  message, and returns the abort's status code. */
 es_status es_wire_take_abort(int fd, const es_packet *packet);
 
-/** Sends an abort. Returns true if the other side was still able to receive
- *  it. */
+/** Sends a packet that reports a failure (an abort). Returns true if the other
+ *  side was still able to receive it. */
 bool es_wire_send_abort(int fd, es_status code, int origin,
                         const char *message);
 

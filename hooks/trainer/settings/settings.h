@@ -73,7 +73,7 @@ typedef struct es_settings {
                              polynomials */
     double ceiling; /* maximum entropy in nats of heads that are not causal; 0:
                        the causal ceiling */
-    /* probe: use batches from random places, which the seed determines */
+    /* probe: use batches from random positions, which the seed determines */
     bool random;
     bool no_record, dry_run, quiet, help, version;
     char init[ES_PATH_SIZE];  /* file of initial weights; "": draw them from the
