@@ -240,7 +240,7 @@ static void print_model(FILE *out, const bench *b)
         fprintf(out, "%s\n", b->trainer->note);
     fprintf(out, "%zu pairs of alternating steps\n\n%-22s", b->n_pairs, "");
     fprintf(out, "%12s %12s %30s\n", "median", "fastest",
-            "share of recording, 95 %");
+            "share of recording [95 % CI]");
 }
 
 /**

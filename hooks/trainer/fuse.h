@@ -31,7 +31,8 @@ typedef struct es_fuse_result {
                               all layers; NULL if the evaluation was stopped */
     int n_layers;
     int n_fused;    /* layers whose two matrices were multiplied */
-    int n_dropped;  /* layers that lost their FFN; 0: the step is exact */
+    int n_dropped;  /* layers that lost their FFN; if 0, both models are the
+                       same function */
     bool is_folded; /* WNorm or SNorm was folded into the matrices */
     bool is_equal;  /* the results are within ES_FUSE_TOLERANCE; false if a
                        loss is NaN */

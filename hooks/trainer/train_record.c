@@ -42,8 +42,8 @@ struct es_train_record {
     es_model_config config;
     const es_model *model;           /* owned by the trainer */
     int numbers[N_PHASES][N_SERIES]; /* number of each series in the recorder */
-    int *members; /* (n_members) number of each parameter member's series in the
-                     recorder */
+    int *members; /* (n_members) number in the recorder of the series of each
+                     individually recorded parameter value */
     size_t n_members;
     es_status trouble; /* status of the first failure of the recorder */
     char message[ES_MESSAGE_MAX];

@@ -385,9 +385,9 @@ es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends)
     return ES_OK;
 }
 
-/* Adds to *n_targets the targets of the last pass, and to *n_right those that
- * have the largest logit of their row; a row with a NaN among its logits is
- * wrong. Returns ES_OK or ES_ENOMEM. */
+/* Adds the number of targets of the last pass to *n_targets, and the number of
+ * targets that have the largest logit of their row to *n_right. A row with a
+ * NaN among its logits counts as wrong. Returns ES_OK or ES_ENOMEM. */
 static es_status count_right(const es_trainer *trainer, double *n_right,
                              double *n_targets)
 {

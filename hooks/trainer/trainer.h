@@ -156,7 +156,7 @@ es_status es_trainer_hold_out_exact(es_trainer *trainer, es_losses *out,
  * from poly_batches micro-batches of held-out data that follow the
  * micro-batches of the evaluation. Otherwise does nothing.
  *
- *   complete  written, with the meaning of the same parameter of
+ *   complete  written: false if a polynomial could not be chosen; see
  *             es_model_choose_polynomials
  */
 es_status es_trainer_calibrate(es_trainer *trainer, bool *complete) ES_MUST_USE;

@@ -100,7 +100,7 @@ static es_status take_skipped_step(es_trainer *trainer, es_step *step)
                                  step->lr, &step->grad_norm);
 }
 
-/** Every tenth record includes the expensive details. */
+/** Every tenth record includes the expensive details (model/details.h). */
 #define RECORDS_TO_ALL 10
 
 /** Returns true if the step's record includes the expensive details. The result

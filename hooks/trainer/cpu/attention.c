@@ -219,7 +219,7 @@ static void backward_part(void *argument, es_share share)
 
 /* Arguments for computing the gradient of ln t, the logarithm of the
  * temperatures: dL/dln t = -sum over the batch of sum_j dz_j z_j, where z are
- * the scores of a row. */
+ * the scores of a row and dz their gradients. */
 typedef struct temperatures {
     const es_backend *backend;
     const es_attention *attention;
@@ -259,7 +259,7 @@ void es_cpu_attention_backward(es_backend *backend, es_mem *dqkv,
              .log_t = es_cpu_read(attention->log_t),
              .dy = dy,
              .dentropy = es_cpu_read(dentropy),
-             .y = (es_mem *)y, /* y is not changed in the backward pass */
+             .y = (es_mem *)y, /* y is not written in the backward pass */
              .saved = (float *)es_cpu_read(saved),
              .dqkv = dqkv,
              .row_sums = backend->row_sums,

@@ -51,8 +51,8 @@
  * but `rest` and its inverse are still finite. */
 #define LARGE_REST 1e37f
 
-/* Quantities computed from one score s: u, ln u, and `slope`, which is du/ds
- * (for PowerSoftmax multiplied by m / p). */
+/* Quantities computed from one score s: the unnormalised weight u, ln u, and
+ * `slope`, which is du/ds (for PowerSoftmax multiplied by m / p). */
 typedef struct raw_weight {
     vec u, log, slope;
 } raw_weight;
@@ -69,9 +69,9 @@ static inline vec raise_to_power(vec x, int n)
     return y;
 }
 
-/* Returns u, ln u and du/ds of the scores. `anchor` is m for softmax (power 0)
- * and 1 / m otherwise. If a power underflows to u = 0, its logarithm is a
- * finite number, so that u ln u is 0. */
+/* Returns the unnormalised weight u, ln u and du/ds of each score. `anchor` is
+ * m for softmax (power 0) and 1 / m otherwise. If a power underflows to u = 0,
+ * its logarithm is a finite number, so that u ln u is 0. */
 static inline raw_weight weigh_score(vec score, vec anchor, int power)
 {
     if (power == 0) {
@@ -131,7 +131,8 @@ static inline void anchor_rows(row_state *row, vec largest, vec size,
     }
 }
 
-/* Computes the divisor D of the weights from the sum of u. */
+/* Computes the divisor D of the weights from the sum of the unnormalised
+ * weights u. */
 static inline void close_sum(row_state *row, int power, const es_cpu_head *head)
 {
     if (power == ES_CPU_RELU) {
@@ -189,7 +190,8 @@ static inline vec count_visible(const es_cpu_head *head, int first)
  * additional time. Each level includes the previous levels. */
 enum { NO_SUMS, SUM_ENTROPY, SUM_MEANS, SUM_SCORES };
 
-/* Sums over the scores, which open_tile computes and keeps in registers. */
+/* Sums over scores. open_tile computes these sums and keeps them in
+ * registers. */
 typedef struct score_sums {
     vec largest, size, shift, apart, squares;
 } score_sums;
@@ -408,7 +410,8 @@ typedef struct row_gradient {
  * the weights. With a small temperature t, a row often consists of a single
  * weight of 1, whose g - <g> must be exactly 0. The mean computed as dy . y is
  * summed in another order and would leave a residue, which 1/t amplifies.
- * Writes l to `logs` unless `logs` is NULL. */
+ * Writes l to `logs` unless `logs` is NULL. The symbols are explained at the
+ * top of this file. */
 static inline void tile_add_entropy(float *tile, float *dtile, float *logs,
                                     row_gradient *row, int n_full, int n_keys,
                                     int half)
@@ -435,8 +438,8 @@ static inline void tile_add_entropy(float *tile, float *dtile, float *logs,
 
 /* Prepares the contribution of the entropy's gradient for PowerSoftmax, whose
  * entropy refers to the weights u / S: computes S and the mean of l. Leaves g
- * unchanged, unlike tile_add_entropy, since D / S may be large compared with
- * g. */
+ * unchanged, unlike tile_add_entropy, since D / S may be large compared with g.
+ * The symbols are explained at the top of this file. */
 static inline void open_power_entropy(const float *tile, row_gradient *row,
                                       int n_full, int n_keys, int half,
                                       int power)
@@ -462,7 +465,7 @@ static inline void open_power_entropy(const float *tile, row_gradient *row,
  * which is the gradient of q . k. Returns sum ds s for softmax; s may be
  * shifted by the row's maximum because the ds of a row sum to 0. With
  * `entropy`, requires a previous call of tile_add_entropy or
- * open_power_entropy. */
+ * open_power_entropy. The symbols are explained at the top of this file. */
 static inline vec tile_gradient(float *tile, float *dtile, const float *logs,
                                 const row_gradient *row, int n_full, int n_keys,
                                 int half, int power, bool entropy)

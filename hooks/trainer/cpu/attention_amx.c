@@ -32,9 +32,10 @@ typedef struct area {
     es_bfloat *k, *v;        /* (n_keys,wide) */
     es_bfloat *turned;       /* (wide,n_keys) v^T; k^T in the backward pass */
     es_bfloat *rows, *rows2; /* (ROWS,wide): blocks of q and of dy */
-    es_bfloat *q, *dy;       /* the same blocks, rearranged as pairs of
+    es_bfloat *q, *dy;       /* blocks of q and of dy, rearranged as pairs of
                               * columns */
-    es_bfloat *q2, *dy2;     /* the same blocks, rearranged as pairs of rows */
+    es_bfloat *q2, *dy2;     /* blocks of q and of dy, rearranged as pairs of
+                              * rows */
     es_bfloat *weights;      /* (n_keys,ROWS) unnormalised weights u or
                               * gradients ds of the scores, rearranged as pairs
                               * of keys */

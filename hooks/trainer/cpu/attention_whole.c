@@ -30,7 +30,8 @@ typedef struct copies {
                         * head's y in a row of y */
     size_t statistics; /* offset of the head's statistics in (B,H,T) */
     int *token;        /* (n) positions of the tokens in the sequence */
-    float *place;      /* (n) the same positions as floats */
+    float *place;      /* (n) positions of the tokens in the sequence, as
+                        * floats */
     float *q, *k, *v, *y, *dy, *dq, *dk, *dv;
     float *log_t, *dentropy, *dt; /* (n) */
     float *rows;                  /* (ES_N_ROW_STATISTICS,T) */
@@ -72,9 +73,9 @@ static void lay_out(copies *c, const job *j, es_share share, int number)
     c->statistics = (size_t)number * n_ctx;
 }
 
-/* Copies from matrix `from`, whose rows are `stride` numbers apart, the rows of
- * the tokens that are not padding: of each row, the head's columns from
- * `column` on. */
+/* Copies the head's columns, from column `column` on, of the rows of `from`
+ * that belong to tokens other than padding. The rows of `from` are `stride`
+ * numbers apart. */
 static void copy_in(float *out, const copies *c, const job *j, es_share share,
                     const es_mem *from, size_t stride, size_t column)
 {

@@ -498,7 +498,7 @@ static inline void attend_width(const bundle *b, int width)
         attend_all(b, width, b->power, false);
 }
 
-/* Recomputes each row that is not finite directly from the formulas. */
+/* Recomputes, directly from the formulas, each row that is not finite. */
 static void repair_rows(const bundle *b)
 {
     for (int t = 0; t < b->n_ctx; t++) {

@@ -88,8 +88,8 @@ static inline es_slab es_cpu_slab(es_share share, int n, int unit)
     return (es_slab){first, end > first ? end - first : 0};
 }
 
-/** Same as es_cpu_slab for an n that exceeds int; the range is first .. end -
- *  1. */
+/** Same as es_cpu_slab, for an n that may exceed int. The range is first .. end
+ *  - 1. */
 static inline void es_cpu_span(size_t *first, size_t *end, es_share share,
                                size_t n, size_t unit)
 {

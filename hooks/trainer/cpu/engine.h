@@ -28,7 +28,7 @@ typedef struct es_cpu_library {
     const char *name;      /* such as "OpenBLAS" */
     const char *kernels;   /* the library's name for its kernels */
     const char *variable;  /* environment variable that selects kernels */
-    const char *requested; /* the variable's value, or NULL */
+    const char *requested; /* the variable's value, or NULL if it is not set */
 } es_cpu_library;
 
 /**

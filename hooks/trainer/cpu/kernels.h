@@ -79,12 +79,12 @@ static inline float es_cpu_head_scale(const es_cpu_head *head, int i)
 }
 
 /** Recomputes the statistics of query i if its entropy or largest score is not
- *  finite. For softmax, computes them in double directly from the formula. In
- *  statistics.c. */
+ *  finite. For softmax, computes them in double directly from the formula.
+ *  Defined in statistics.c. */
 void es_cpu_measure_row(const es_cpu_head *head, int i);
 
 /** Computes the statistics of a row of PowerSoftmax in double from its finite
- *  weights (n) and scores (n). `values` must be 0. */
+ *  weights (n) and scores (n). The caller must have set `values` to 0. */
 void es_cpu_measure_weights(double values[ES_N_ROW_STATISTICS],
                             const float *weights, const float *scores, int n);
 

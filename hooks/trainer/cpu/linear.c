@@ -5,8 +5,8 @@
 
 #include <assert.h>
 
-/* The number of rows in a slab is a multiple of this number, which suits the
- * tiles of the product libraries. */
+/* The number of rows in a thread's range (slab) is a multiple of this number,
+ * which suits the tiles of the product libraries. */
 #define ROW_UNIT 16
 
 /* Arguments of an operation in this file, shared by all threads. x is the input
@@ -44,8 +44,8 @@ static es_mem *act_at(const job *j, const es_mem *x, size_t n)
     return x ? es_mem_at((es_mem *)x, n * es_cpu_act_size(j->backend)) : NULL;
 }
 
-/* Computes the product c = residual + a b that `call` describes on the calling
- * thread. Completes the number types and the scratch memory in `call`. */
+/* Computes, on the calling thread, the product c = residual + a b that `call`
+ * describes. Completes the number types and the scratch memory in `call`. */
 static void run_product(const job *j, es_share share, es_product_call *call)
 {
     const es_backend *backend = j->backend;
@@ -76,7 +76,7 @@ static const void *read_weight(const job *j)
 
 /* --- forward -------------------------------------------------------------- */
 
-/* Computes y (n,out) = residual + x W + b for the rows of a slab. */
+/* Computes y (n,out) = residual + x W + b for a range of rows (`slab`). */
 static void multiply_slab(es_mem *y, const job *j, es_share share, es_slab slab)
 {
     const es_linear *linear = j->linear;
@@ -166,7 +166,8 @@ void es_cpu_linear_act(es_backend *backend, es_mem *pre, es_mem *post,
 
 /* --- the input's gradient ------------------------------------------------- */
 
-/* Computes dx (n,in) = dy W^T for the rows of a slab, or adds dy W^T to dx. */
+/* Computes dx (n,in) = dy W^T for a range of rows (`slab`), or adds dy W^T to
+ * dx. */
 static void multiply_back(const job *j, es_share share, es_slab slab)
 {
     const es_linear *linear = j->linear;
@@ -256,7 +257,7 @@ void es_cpu_linear_backward_act(es_backend *backend, es_mem *dpre, es_mem *post,
              .n_rows = n_rows,
              .dx = dpre,
              .dy = dy,
-             .pre = (es_mem *)pre, /* pre is not changed */
+             .pre = (es_mem *)pre, /* pre is not written despite the cast */
              .post = post,
              .act = act,
              .slope = slope_of(act)};
@@ -281,7 +282,7 @@ void es_cpu_act_backward(es_backend *backend, es_mem *d, es_mem *post,
     job j = {.backend = backend,
              .n = n,
              .dx = d,
-             .pre = (es_mem *)pre, /* pre is not changed */
+             .pre = (es_mem *)pre, /* pre is not written despite the cast */
              .post = post,
              .act = act,
              .slope = slope_of(act)};

@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* The number of rows in a slab is a multiple of this number, so that no two
- * threads write to the same cache line. */
+/* The number of rows in a thread's range (slab) is a multiple of this number,
+ * so that no two threads write to the same cache line. */
 #define ROW_UNIT 16
 
 /* Adds a vector of n sums from each thread to `to`. The threads have stored the
@@ -100,7 +100,8 @@ void es_cpu_rms_norm_backward(es_backend *backend, es_mem *dx, es_mem *dweight,
               .y = dx,
               .x = x,
               .dy = dy,
-              .rstd = (float *)es_cpu_read(rstd), /* rstd is not changed */
+              .rstd = (float *)es_cpu_read(rstd), /* rstd is not written despite
+                                                   * the cast */
               .weight = es_cpu_read(weight),
               .n_rows = n_rows,
               .width = width};
@@ -189,7 +190,8 @@ void es_cpu_spread_heads(es_backend *backend, es_mem *qkv, es_mem *rstd,
 {
     sharing s = {.backend = backend,
                  .qkv = qkv,
-                 .q = (es_mem *)q, /* q, k and v are not changed */
+                 .q = (es_mem *)q, /* q, k and v are not written despite the
+                                    * casts */
                  .k = (es_mem *)k,
                  .v = (es_mem *)v,
                  .rstd = es_cpu_floats(rstd),
@@ -272,11 +274,12 @@ void es_cpu_gather_heads(es_backend *backend, es_mem *q, es_mem *k, es_mem *v,
                          const es_sharing *how)
 {
     sharing s = {.backend = backend,
-                 .qkv = (es_mem *)dqkv, /* dqkv is not changed */
+                 .qkv = (es_mem *)dqkv, /* dqkv is not written despite the
+                                         * cast */
                  .q = q,
                  .k = k,
                  .v = v,
-                 .rstd = (float *)es_cpu_read(rstd), /* rstd is not changed */
+                 .rstd = (float *)es_cpu_read(rstd), /* rstd is not written */
                  .how = how};
     es_team_run(backend->team, gather_part, &s);
     add_sums(backend, dq_weight, 0, how->width);

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The number of rows in a slab is a multiple of this number, so that no two
- * threads write to the same cache line. */
+/* The number of rows in a thread's range (slab) is a multiple of this number,
+ * so that no two threads write to the same cache line. */
 #define ROW_UNIT 16
 
 /* Number of rows that are processed at a time, so that they are still in the
@@ -248,7 +248,8 @@ void es_cpu_spectral_norm_backward(es_backend *backend, es_mem *dm,
              .out = es_cpu_floats(dm),
              .w = es_cpu_read(w),
              .dw = es_cpu_read(dw),
-             .u = (float *)es_cpu_read(u), /* u is not changed */
+             .u = (float *)es_cpu_read(u), /* u is not written despite the
+                                            * cast */
              .v = (float *)es_cpu_read(v)};
     const double inverse = 1 / (double)es_cpu_read(sigma)[0];
     es_team_run(backend->team, product_part, &j);

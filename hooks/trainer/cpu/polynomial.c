@@ -27,8 +27,8 @@ typedef struct job {
     const es_division *division;
 } job;
 
-/* Returns the findings of a thread, which are stored at the start of its
- * scratch memory, before its working memory. */
+/* Returns the findings (ranges and errors) of a thread, which are stored at the
+ * start of its scratch memory, before its working memory. */
 static es_findings *findings_of(const es_backend *backend, int thread)
 {
     return (es_findings *)(void *)(backend->scratch +

@@ -55,11 +55,11 @@ typedef struct es_product_call {
 #define ES_PRODUCT_SCRATCH (128 * 1024)
 
 /**
- * A library of matrix products. If an operand contains NaN or infinity, so do
- * the affected sums. Repeating a call gives the same bits. bf16 operands are
- * not rounded, and the product of two bf16 numbers is exact in float32, so the
- * result only depends on the order of summation. Matrix units for bfloat16
- * treat subnormal operands as 0.
+ * A library of matrix products. A NaN or infinity in an operand makes the
+ * affected sums NaN or infinite. Repeating a call gives the same bits. bf16
+ * operands are not rounded, and the product of two bf16 numbers is exact in
+ * float32, so the result only depends on the order of summation. Matrix units
+ * for bfloat16 treat subnormal operands as 0.
  */
 typedef struct es_products {
     const char *name; /* for example "openblas" */

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The number of rows in a slab is a multiple of this number, so that no two
- * threads write to the same cache line. */
+/* The number of rows in a thread's range (slab) is a multiple of this number,
+ * so that no two threads write to the same cache line. */
 #define ROW_UNIT 16
 
 static const int32_t *read_tokens(const es_mem *tokens)
@@ -179,7 +179,7 @@ void es_cpu_layer_norm_backward(es_backend *backend, es_mem *dx,
                                 const es_mem *weight, int n_rows, int width)
 {
     norm n = {.backend = backend,
-              /* mean and rstd are not changed */
+              /* mean and rstd are not written despite the casts */
               .mean = (float *)es_cpu_read(mean),
               .rstd = (float *)es_cpu_read(rstd),
               .x = x,
@@ -210,7 +210,7 @@ typedef struct loss {
 } loss;
 
 /* Returns how many columns of a row of bf16 logits, starting at column `first`,
- * fit in a panel. */
+ * fit in a panel (conversion buffer). */
 static int columns_from(const loss *l, int first)
 {
     const int most = (int)l->backend->panel_size;
@@ -284,7 +284,8 @@ void es_cpu_cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
     loss l = {.backend = backend,
               .row_loss = es_cpu_floats(row_loss),
               .lse = es_cpu_floats(lse),
-              .logits = (es_mem *)logits, /* logits are not changed */
+              .logits = (es_mem *)logits, /* logits are not written despite the
+                                           * cast */
               .targets = read_tokens(targets),
               .n_rows = n_rows,
               .vocab = vocab};
@@ -335,7 +336,8 @@ void es_cpu_cross_entropy_backward(es_backend *backend, es_mem *logits,
     assert(stride == vocab);
     (void)stride;
     loss l = {.backend = backend,
-              .lse = (float *)es_cpu_read(lse), /* lse is not changed */
+              .lse = (float *)es_cpu_read(lse), /* lse is not written despite
+                                                 * the cast */
               .logits = logits,
               .targets = read_tokens(targets),
               .scale = scale * es_cpu_loss_scale(control),

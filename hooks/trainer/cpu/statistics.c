@@ -148,8 +148,8 @@ void es_cpu_measure_weights(double values[ES_N_ROW_STATISTICS],
         values[ES_ROW_TOP] = fmax(values[ES_ROW_TOP], a);
         values[ES_ROW_MAX_LOGIT] = fmax(values[ES_ROW_MAX_LOGIT], fabs(s));
     }
-    /* An error in the computed 1 / D does not affect the entropy, because the
-     * entropy refers to the weights divided by their sum. */
+    /* An error in the divisor of the weights does not affect the entropy,
+     * because the entropy refers to the weights divided by their sum. */
     for (int k = 0; k < n; k++) {
         const double share = (double)weights[k] / sum;
         entropy -= share > 0 ? share * log(share) : 0;

@@ -29,7 +29,7 @@ static void sum_scores(const float *tile, row_state *row, int n_full,
     }
 }
 
-/* Returns the mean score; `each` is 1 / the number of keys. */
+/* Returns the mean score; `each` is the inverse of the number of keys. */
 static inline vec logit_mean(const row_state *row, vec each)
 {
     return row->shift + row->unit * (row->apart * each);
@@ -98,8 +98,8 @@ static vec sum_distances(const es_cpu_head *head, const float *tile, int first,
     return distance;
 }
 
-/* Returns the largest u of each row. For softmax, the largest score has u =
- * exp(0) = 1. */
+/* Returns the largest unnormalised weight u of each row. For softmax, the
+ * largest score has u = exp(0) = 1. */
 static vec largest_weight(const float *tile, int n_keys, int power)
 {
     vec top = splat(power == 0);

@@ -22,7 +22,8 @@ size_t es_cuda_attention_scratch(const es_extents *largest)
 /* --- temperatures --------------------------------------------------------- */
 
 /* Adds the gradient of ln t, the logarithm of the temperatures: dL/dln t = -sum
- * over the batch of sum_j dz_j z_j, where z are the scores of a row. */
+ * over the batch of sum_j dz_j z_j, where z are the scores of a row and dz
+ * their gradients. */
 template <class A>
 __global__ void __launch_bounds__(N_THREADS)
     attention_dt_kernel(es_attention_call<A> call)

@@ -215,7 +215,7 @@ typedef struct es_row_gradient {
 } es_row_gradient;
 
 /** Returns the values of a row that the gradients need, except `mean`. Copies
- *  the values that the forward pass saved to *saved. */
+ *  the values saved by the forward pass to *saved. */
 template <class A, class KIND>
 ES_DEVICE es_row_gradient es_row_gradient_open(const es_attention_call<A> *call,
                                                int head, int row,
@@ -240,7 +240,7 @@ ES_DEVICE es_row_gradient es_row_gradient_open(const es_attention_call<A> *call,
 /* --- the kernels ---------------------------------------------------------- */
 
 /** Launch the exact kernels, which support any type of activation and heads up
- *  to 256 wide. In attention_exact.cu. */
+ *  to 256 wide. Defined in attention_exact.cu. */
 template <class A>
 void es_cuda_attention_exact(es_device *device,
                              const es_attention_call<A> *call);
@@ -249,7 +249,7 @@ void es_cuda_attention_exact_backward(es_device *device,
                                       const es_attention_call<A> *call);
 
 /** Launch the kernels on tensor cores. Return false and launch nothing if these
- *  kernels cannot process the call. In attention_mma.cu and
+ *  kernels cannot process the call. Defined in attention_mma.cu and
  *  attention_mma_backward.cu. */
 template <class A>
 bool es_cuda_attention_mma(es_device *device, const es_attention_call<A> *call);

@@ -28,7 +28,7 @@ static_assert(ES_FLAG_ROWS % WARPS == 0,
 /* --- tiles ---------------------------------------------------------------- */
 
 /* Tiles in shared memory. Products of the x arrays give scores, and products of
- * the y arrays give g. */
+ * the y arrays give g = dy . v. */
 typedef struct tiles {
     float *x, *y;             /* the rows that the block owns */
     float *other_x, *other_y; /* 32 of the other rows; see the top of this

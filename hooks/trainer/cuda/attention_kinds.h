@@ -51,8 +51,8 @@ ES_DEVICE float es_raise(float x, int n)
     return y;
 }
 
-/** Quantities computed from one score: u, log2 u, and `slope`, which is du/draw
- *  without the row's factor. */
+/** Quantities computed from one score: the unnormalised weight u, log2 u, and
+ *  `slope`, which is du/draw without the row's factor. */
 typedef struct es_weight {
     float u, log, slope;
 } es_weight;
@@ -62,7 +62,8 @@ typedef struct es_weight {
 typedef struct es_row {
     float m;
     float largest; /* largest score of the row, if it differs from m */
-    float sums[ES_N_ROW_SUMS]; /* see es_row_sum; logarithms are to base 2 */
+    float sums[ES_N_ROW_SUMS]; /* one sum for each es_row_sum; logarithms are to
+                                * base 2 */
 } es_row;
 
 /** Multiplies the row's sums by `factor` = 2^shift. Also adds `shift` to the

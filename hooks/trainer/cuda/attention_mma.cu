@@ -11,7 +11,8 @@ struct forward_shape {
         OWN = 16 * M * ES_MMA_WARPS,
         OWN_SIZE = OWN * WIDTH,
         OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
-        SIZE = OWN_SIZE + 4 * OTHER_SIZE /* two stages of k and v */
+        SIZE = OWN_SIZE + 4 * OTHER_SIZE /* the block's own rows, and two stages
+                                          * of k and v */
     };
 };
 

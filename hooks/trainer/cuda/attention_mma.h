@@ -25,7 +25,8 @@
 enum {
     ES_MMA_WARPS = 4,
     ES_MMA_THREADS = 32 * ES_MMA_WARPS,
-    ES_MMA_OTHERS = 64 /* number of other rows (see above) in a tile */
+    ES_MMA_OTHERS = 64 /* number of "other" rows, which the block does not own,
+                        * in a tile */
 };
 
 ES_DEVICE int es_mma_lane(void)

@@ -21,10 +21,10 @@ struct rows_of_dq {
                       * sums of dz l (see attention.h) */
 };
 
-/* Computes <g> of the warp's rows as dy . y, where `tile` holds y. Uses the
- * same instructions in the same order as the computation of g, so that <g>
- * equals g to the last bit if a row has a single weight of 1 and y is therefore
- * v. */
+/* Computes <g> (see attention.h) of the warp's rows as dy . y, where `tile`
+ * holds y. Uses the same instructions in the same order as the computation of
+ * g, so that <g> equals g to the last bit if a row has a single weight of 1 and
+ * y is therefore v. */
 template <class A, int WIDTH, int M>
 ES_DEVICE void multiply_rows(float mean[M][2], const A *dy, const A *tile)
 {
@@ -71,7 +71,8 @@ ES_DEVICE void open_rows(const es_attention_call<A> *call,
 
 /* Result of one pass of the dq kernel over the keys. */
 typedef enum dq_task {
-    DQ_ALONE,     /* gradients of scores, without the row's factor */
+    DQ_ALONE,     /* gradients of scores, not yet multiplied by the row's
+                   * factor */
     DQ_WITH_DOTS, /* gradients of scores, and the sum of dz l, where
                    * dz is the gradient of a score and l is log2 u */
     DQ_MEAN       /* mean of g - w l; mean_of_row in attention_exact.cu
@@ -300,9 +301,9 @@ struct rows_of_dkv {
 };
 
 /* Turns the scores s of this warp's keys and N queries into gradients of q . k,
- * and turns g into weights. With OWN_FACTOR, multiplies the gradients by the
- * factor of each row; otherwise the caller multiplies dk by the factor that all
- * rows share. */
+ * and turns g (see attention.h) into weights. With OWN_FACTOR, multiplies the
+ * gradients by the factor of each row; otherwise the caller multiplies dk by
+ * the factor that all rows share. */
 template <int M, int N, class KIND, bool OWN_FACTOR, bool DIAGONAL>
 ES_DEVICE void gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
                                 const query_rows *queries, int power,

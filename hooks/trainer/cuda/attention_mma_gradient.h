@@ -34,7 +34,7 @@ ES_DEVICE bool sees(int m, int n, int i)
 }
 
 /* Tiles of two arrays in shared memory: either the block's own rows, or a stage
- * of other rows. Products of x give scores, products of y give g. */
+ * of other rows. Products of x give scores, products of y give g = dy . v. */
 template <class A>
 struct tile_pair {
     const A *x, *y;
@@ -113,8 +113,8 @@ ES_DEVICE es_row_gradient open_gradient(const es_attention_call<A> *call,
     return gradient;
 }
 
-/* Values of a stage's queries in shared memory. A thread reads them with two
- * loads per query. */
+/* Values of the queries of a stage (one of two buffers) in shared memory. A
+ * thread reads them with two loads per query. */
 typedef struct query_rows {
     float4 weight[ES_MMA_OTHERS]; /* anchor, inverse, mean and weight of
                                    * es_row_gradient */

@@ -60,7 +60,7 @@ ES_DEVICE void es_step_add_means(float *sums, const float s[N / 8][4],
 /**
  * Completes a lane's sums from ES_SUM_FIRST_MEAN on. On entry, distances refer
  * to the end of the warp's last step, 16 M keys after the warp's first query;
- * the result refers to row i of the lane.
+ * on return, to the query of the lane's row i.
  */
 template <int M>
 ES_DEVICE void es_step_end_means(float sums[ES_N_ROW_SUMS], int lane, int i)

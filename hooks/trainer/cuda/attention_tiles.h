@@ -45,8 +45,9 @@ ES_BOTH es_tile_place es_tile_place_of(unsigned block, int n_ctx, int size,
     return place;
 }
 
-/** Range of other rows that are visible to own rows first .. first + n_own - 1:
- *  positions from `begin`, a multiple of n_other, to `end` - 1. */
+/** Range of "other" rows, which the block does not own, that are visible to its
+ *  own rows first .. first + n_own - 1: positions from `begin`, a multiple of
+ *  n_other, to `end` - 1. */
 typedef struct es_tile_range {
     int begin, end;
 } es_tile_range;
@@ -69,8 +70,8 @@ ES_BOTH bool es_tile_visible(int own, int other, es_tile_owner owner)
     return owner == ES_OWN_QUERIES ? other <= own : other >= own;
 }
 
-/** Mask between rows own .. own + n_own - 1 and rows other .. other + n_other -
- *  1. */
+/** Tells how many of the scores between rows own .. own + n_own - 1 and rows
+ *  other .. other + n_other - 1 are visible. */
 typedef enum es_tile_mask {
     ES_TILE_NONE, /* all masked */
     ES_TILE_SOME,

@@ -34,7 +34,8 @@ struct es_cuda_backend {
      * operation's kernels have finished. */
     es_mem *scratch;
     size_t scratch_bytes;
-    struct es_cuda_copies *copies; /* list of copies of weights; copies.cu */
+    struct es_cuda_copies *copies; /* copies of the weights for products; see
+                                    * copies.cu */
     /* host buffers and captured sequences, only used in backend.cu */
     struct es_cuda_own *own;
     struct es_cuda_ranks *ranks; /* see nccl.h; NULL without other ranks */
@@ -71,9 +72,9 @@ size_t es_cuda_rows_scratch(const es_extents *largest);
 size_t es_cuda_embed_scratch(const es_extents *largest);
 size_t es_cuda_peaks_scratch(void); /* the size is constant */
 
-/** Add the operations that a file implements, which ops.h describes, to a
- *  table. Functions with the parameter A add operations on activations of type
- *  A. */
+/** Each function adds the operations that one file implements to a table
+ *  (ops.h). Functions with the parameter A add operations on activations of
+ *  type A. */
 template <class A>
 void es_cuda_copy_ops(es_ops *ops);
 template <class A>

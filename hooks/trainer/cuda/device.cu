@@ -14,7 +14,8 @@ enum {
     FREE_SHARED = 48 << 10, /* shared memory in bytes that a kernel may use
                              * without requesting it */
     OLDEST = 8,             /* minimum compute capability (major number) */
-    OVERLAPPING = 9         /* minimum major number for overlapping kernels */
+    OVERLAPPING = 9         /* minimum major number of the compute capability
+                             * for overlapping kernels */
 };
 
 /* A page-locked buffer, and an event that occurs when the last copy from or to
@@ -443,7 +444,7 @@ void es_device_capture(es_device *device)
     if (device->in_trouble)
         return;
     /* The relaxed mode permits other calls of the CUDA runtime during the
-     * capture. These are necessary if a kernel has not been loaded yet. */
+     * capture. Such calls are necessary if a kernel has not been loaded yet. */
     device->captures =
         es_device_check(device, "capturing",
                         cudaStreamBeginCapture(es_device_stream(device),

@@ -49,14 +49,14 @@ void es_device_zero(es_device *device, void *out, size_t bytes);
  *  call, because the data are first copied to page-locked memory. */
 void es_device_store(es_device *device, void *out, const void *in,
                      size_t bytes);
-/** Copies to host memory and waits until the copy is complete. After trouble,
+/** Copies to host memory and waits until the copy is complete. After a failure,
  *  fills `out` with bytes 0xff, which are NaN as floats and -1 as integers. */
 void es_device_load(es_device *device, void *out, const void *in, size_t bytes);
 
 /** es_device_fetch starts a copy to page-locked memory; the memory has two
  *  places, 0 and 1. es_device_fetched waits until this copy is complete and
  *  returns a pointer to the data, which is valid until the next fetch to the
- *  same place. Returns NULL after trouble. */
+ *  same place. Returns NULL after a failure. */
 void es_device_fetch(es_device *device, int place, const void *in,
                      size_t bytes);
 const void *es_device_fetched(es_device *device, int place);
@@ -74,8 +74,8 @@ bool es_device_replay(es_device *device, int sequence);
  *  first failure is stored; it stops all further work. */
 void es_device_trouble(es_device *device, const char *what, int code);
 bool es_device_is_in_trouble(const es_device *device);
-/** Waits until the device has finished. Returns ES_OK, or ES_EIO after
- *  trouble. */
+/** Waits until the device has finished. Returns ES_OK, or ES_EIO after a
+ *  failure. */
 es_status es_device_status(es_device *device);
 
 #ifdef __CUDACC__

@@ -39,8 +39,8 @@ typedef struct plan {
     shape key;
     bool can_run;
     cublasLtMatmulDesc_t how;
-    cublasLtMatrixLayout_t a, b, d; /* layouts of cuBLASLt's operands, which
-                                     * are our b and a */
+    cublasLtMatrixLayout_t a, b, d; /* layouts for cuBLASLt; its operands a and
+                                     * b are our b and a */
     cublasLtMatmulAlgo_t candidates[ES_MAX_CANDIDATES];
     int n_candidates;
     int chosen;
@@ -162,7 +162,7 @@ static void open_listing(es_gemm_plans *plans)
 }
 
 /* Returns the device's plans and creates them if there are none. Returns NULL
- * after trouble. */
+ * after a failure of the device. */
 static es_gemm_plans *plans_of(es_device *device)
 {
     es_gemm_plans *plans = es_device_gemm_plans(device);
@@ -427,7 +427,7 @@ static cublasStatus_t request_candidates(const es_gemm_plans *plans, plan *p)
 }
 
 /* Returns the plan for the product and creates it if there is none. Returns
- * NULL after trouble. */
+ * NULL after a failure of the device. */
 static plan *find_plan(es_device *device, es_gemm_plans *plans,
                        const es_gemm *product)
 {

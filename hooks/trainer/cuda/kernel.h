@@ -44,8 +44,8 @@ typedef __half es_fp16;
 /**
  * Launches kernel<<<grid, n_threads, shared_bytes>>>(arguments...) on the
  * device's stream, and requests shared memory beyond 48 KiB if the kernel needs
- * it. If the launch fails, this becomes the device's trouble (device.h), which
- * is reported with `name`. After trouble, nothing is launched.
+ * it. A failed launch is stored as the device's failure (device.h) and reported
+ * with `name`. After a failure, nothing is launched.
  */
 template <class... P, class... A>
 static inline void es_launch(es_device *device, const char *name,

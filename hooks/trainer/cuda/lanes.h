@@ -74,7 +74,7 @@ ES_DEVICE uint32_t es_word_of<es_fp16>(const float *in)
 }
 
 /** Rounds W consecutive f32 numbers to the nearest elements of type X, and
- *  stores them as es_load would read them. */
+ *  stores them in packs or one by one, like es_load. */
 template <int W, class X>
 ES_DEVICE void es_store(X *to, const float (&in)[W])
 {

@@ -258,9 +258,9 @@ static void apply_act(es_backend *backend, es_mem *post, const es_mem *pre,
               es_split_of(n, es_at<A>(pre), es_at<A>(post)), act_of(how));
 }
 
-/* Returns true if cuBLASLt can fuse this activation into a product, which is
- * only the case for the tanh form of GELU. cuBLASLt's ReLU turns NaN into 0,
- * and cannot store both pre and post. */
+/* Returns true if cuBLASLt can fuse this activation into a product. It can only
+ * fuse the tanh form of GELU: its ReLU turns NaN into 0, and cannot store both
+ * pre and post. */
 static bool is_epilogue(const es_act *how)
 {
     return how->kind == ES_ACT_GELU_TANH;

@@ -183,8 +183,9 @@ static ES_DEVICE float score_at(const scores<A> *s, uint64_t row, int key)
     return sum * s->scale;
 }
 
-/* Finds the row with the largest |score|, which PowerSoftmax saves for each
- * row. A row that is not finite counts as larger than all other rows. */
+/* Finds the row with the largest |score|. PowerSoftmax has saved the largest
+ * |score| of each row. A row that is not finite counts as larger than all other
+ * rows. */
 template <class A>
 static __global__ void rows_kernel(candidate *pieces, scores<A> s)
 {

@@ -85,7 +85,7 @@ static void finish(es_backend *backend)
     if (!ranks->all.is_ahead)
         return;
     ranks->all.is_ahead = false;
-    /* This call is made even after trouble, because a capture must join its
+    /* This call is made even after a failure, because a capture must join its
      * branches. */
     const cudaError_t code = cudaEventRecord(ranks->ends, ranks->stream);
     if (es_device_check(device, "a sum over ranks", code))

@@ -70,8 +70,8 @@ struct combine_gradient {
     es_split split;
 };
 
-/* Computes dx and df for W elements, and adds to the sums. Reads dy before
- * writing dx, because both may be the same array. */
+/* Computes dx and df for W elements, and adds the elements' products to the
+ * sums. Reads dy before writing dx, because both may be the same array. */
 template <int W, class A>
 static ES_DEVICE void combine_back(along *sum, const combine_gradient<A> *g,
                                    size_t at, float by_x, float by_f)

@@ -41,7 +41,7 @@ static void skip_blanks(text_cursor *text)
         text->at++;
 }
 
-/** Skips blanks; consumes `c` and returns true if it is the next character. */
+/** Skips blanks. If `c` is the next character, consumes it and returns true. */
 static bool take_character(text_cursor *text, char c)
 {
     skip_blanks(text);

@@ -21,7 +21,8 @@ typedef enum es_tensor_type {
     ES_TENSOR_F16,
     ES_TENSOR_BF16,
     ES_TENSOR_F32,
-    ES_TENSOR_F64, /* the last floating-point type that can be read */
+    ES_TENSOR_F64, /* the types up to this one can be read as floating-point
+                    * numbers */
     ES_TENSOR_I32,
     ES_TENSOR_I64,
     /* numbers of 8 bits, listed but not read, because their scale factors are

@@ -213,7 +213,7 @@ static const struct es_weights_format roberta = BERT("RoBERTa", "roberta.");
         .name = "lm_head." what, .bare = true                                  \
     }
 
-/* Format of RoBERTa with the layers that predict masked tokens, whose output
+/* Format of RoBERTa with the layers that predict masked tokens. The output
  * matrix is the embedding. */
 static const struct es_weights_format masked_roberta = {
     .maker = "RoBERTa",

@@ -257,8 +257,9 @@ static es_status read_corner(float *out, const es_safetensors *file,
     return ES_OK;
 }
 
-/* Reads the positions of BERT or RoBERTa, the first extent of `param`, from
- * `tensor`, and adds the embedding of the first token type to each. */
+/* Reads the position embeddings of BERT or RoBERTa from `tensor`; the first
+ * extent of `param` is their number. Adds the embedding of the first token type
+ * to each. */
 static es_status read_positions(float *out, const es_weights *weights,
                                 const es_tensor *tensor, const es_param *param)
 {
@@ -294,7 +295,7 @@ static es_status read_array(buffers *array, const es_weights *weights,
         es_families[weights->config.family].is_post_norm)
         return read_positions(array->ours, weights, tensor, param);
     if (weights->format && param->role == ES_ROLE_TYPE) {
-        /* read_positions has added this embedding to the positions */
+        /* read_positions has added the embedding of the token type */
         memset(array->ours, 0, param->n * sizeof *array->ours);
         return ES_OK;
     }

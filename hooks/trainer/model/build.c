@@ -63,8 +63,8 @@ static void plan_ffn(plan *to, const es_model *model, int index)
      * is computed next. */
     if (!es_model_traits(model)->is_parallel || is_scaled)
         take_array(to, &layer->middle, n, d, act);
-    /* Simplified blocks have no such norm: their FFN uses the output of the
-     * attention's norm. */
+    /* Simplified blocks have no norm before the FFN, which uses the output of
+     * the attention's norm instead. */
     if (es_model_value(model, index, ES_ROLE_LN_2_WEIGHT))
         take_norm(to, model, &layer->u2, &layer->mean2, &layer->rstd2);
     /* A linear FFN keeps its inner values for the gradient of the weights. */

@@ -193,7 +193,8 @@ bool es_model_config_has_input(const es_model_config *config,
                                es_range_kind range);
 bool es_model_config_is_ranged(const es_model_config *config);
 
-/** Sets the published settings at a small size, with architecture SM+LN+G. */
+/** Sets the default configuration: the settings of the papers at a small size,
+ *  with architecture SM+LN+G. */
 void es_model_config_default(es_model_config *out);
 
 /** Checks a configuration. Returns ES_OK, or ES_EUSAGE with a message that

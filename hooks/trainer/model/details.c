@@ -195,9 +195,8 @@ static bool is_attention(const es_param *param)
            param->role == ES_ROLE_PROJ_WEIGHT;
 }
 
-/* Measures the squared gradients of each head, which are those of the
- * attention's matrices, and the squared gradients of the layer's other
- * parameters. */
+/* Sums the squared gradients of each head (of the attention's matrices) and of
+ * the layer's other parameters. */
 static void take_gradients(const es_model *model, int layer)
 {
     const es_model_config *config = &model->config;

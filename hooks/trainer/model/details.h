@@ -74,9 +74,9 @@
  *  on config->record, the back-end and the architecture. */
 bool es_detail_exists(const es_model *model, es_detail detail);
 
-/** Returns false if the layer lacks the FFN or the normalised matrix of a
- * detail whose source is neither ES_DETAIL_RANGE nor ES_DETAIL_POLYNOMIAL; its
- * value is then missing. */
+/** Returns false if the detail describes the FFN or a normalised matrix, and
+ *  the layer does not have it; the detail's value is then missing. Details
+ *  whose source is ES_DETAIL_RANGE or ES_DETAIL_POLYNOMIAL are not checked. */
 bool es_detail_is_of_layer(const es_model_config *config, es_detail detail,
                            int layer);
 
@@ -111,7 +111,7 @@ void es_layer_details_add(es_layer_details *to, const es_layer_details *more);
 /** Returns true if measured passes record any details. */
 bool es_model_has_details(const es_model *model);
 
-/** Measures the details of a layer's attention and adds the rows to the sums of
+/** Measures the details of a layer's attention, and adds them to the sums of
  *  its heads. Must be called right after the attention, while the data are in
  *  the cache. */
 void es_model_detail_attention(const es_model *model, int layer);

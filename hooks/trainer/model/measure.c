@@ -33,8 +33,8 @@ struct es_measure {
     es_detail_sums details;          /* sum of the details added so far */
     float *ranges; /* (ES_N_RANGES,L) largest |input| in all added passes */
     bool has_range[ES_N_RANGES];
-    /* Findings for each operation that a polynomial replaces; NULL if inference
-     * is exact. */
+    /* Findings (ranges and errors) for each operation that a polynomial
+     * replaces; NULL if inference is exact. */
     es_findings *findings;
     bool has_findings;
 };
@@ -109,8 +109,8 @@ void es_measure_reset(es_measure *measure)
     measure->has_findings = false;
 }
 
-/* Keeps the larger range of each layer; once a range is NaN or missing, it
- * stays so. */
+/* Raises each layer's stored range to the model's range if that is larger. Once
+ * a range is NaN or missing, it remains NaN or missing. */
 static void add_ranges(es_measure *measure, const es_model *model)
 {
     for (int r = 0; r < ES_N_RANGES; r++) {

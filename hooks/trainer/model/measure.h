@@ -75,8 +75,8 @@ bool es_measure_has_detail(const es_measure *measure, es_detail detail);
  */
 const float *es_measure_detail(es_measure *measure, es_detail detail);
 
-/** Returns the findings of each operation that a polynomial replaces
- *  (polynomial.h), borrowed until the next reset; NULL if inference is
+/** Returns the findings (ranges and errors) of each operation that a polynomial
+ *  replaces (polynomial.h), borrowed until the next reset; NULL if inference is
  *  exact. */
 const es_findings *es_measure_findings(const es_measure *measure);
 

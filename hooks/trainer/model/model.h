@@ -142,9 +142,9 @@ es_status es_model_pass(es_model *model, const int32_t *tokens,
 
 /**
  * Adds scale * dLoss/dparameters of the last forward pass to the gradients.
- * Returns ES_OK, or ES_EARGUMENT if there was no pass with targets since the
- * last call, or the model is forward_only; es_model_take_step refuses such a
- * model, too.
+ * Returns ES_OK, or ES_EARGUMENT if no pass with targets has run since the last
+ * backward pass, or the model is forward_only. es_model_take_step refuses a
+ * forward_only model, too.
  */
 es_status es_model_backward(es_model *model, double scale) ES_MUST_USE;
 
@@ -285,7 +285,7 @@ es_status es_model_forward(es_model *model, es_losses *out,
 
 void es_model_zero_gradients(es_model *model);
 
-/** Takes one step with learning rate lr, which is never skipped. *grad_norm
+/** Takes one step, which is never skipped, with learning rate lr. *grad_norm
  *  becomes the norm before clipping. Returns the errors of es_model_take_step
  *  and es_model_end. */
 es_status es_model_update(es_model *model, const es_train_config *train,

@@ -29,8 +29,8 @@ typedef enum es_matrix {
  *  the FFN. */
 typedef struct es_layer_memory {
     es_mem *x;       /* (N,d) the block's input */
-    es_mem *x2;      /* (N,d) input of the FFN's sub-block: middle, or x if the
-                        sub-blocks are parallel */
+    es_mem *x2;      /* (N,d) input of the FFN's sub-block: x + attention, or x
+                        if the sub-blocks are parallel */
     es_mem *u1, *u2; /* (N,d) inputs of attention and FFN: outputs of the norms,
                         or x and x2 themselves without norms */
     /* (N) mean and 1/deviation of each row in the norm before attention (1) or
@@ -102,7 +102,8 @@ typedef struct es_report {
     es_layer_details *layer_details;
     size_t n_bytes; /* size of the whole report in bytes */
     int n_passes;
-    bool measured;   /* true if the passes measure more than the tally */
+    bool measured;   /* true if the passes measure statistics in addition to the
+                        tally */
     bool has_losses; /* true if all passes since es_model_begin had targets */
     bool takes_all;  /* true if the expensive details, which are not part of
                         every record, are measured, too */
@@ -129,8 +130,8 @@ struct es_model {
     es_mem *values, *gradients, *moment1, *moment2;
     int64_t n_updates;
 
-    es_pending pending[2]; /* launched steps, by the `place` argument that
-                              es_ops.fetch received */
+    es_pending pending[2]; /* launched steps, indexed by the `place` argument of
+                              es_ops.fetch */
     int n_pending;         /* number of launched steps */
     int next_place;        /* `place` argument of the next fetch: 0 or 1 */
 
@@ -147,11 +148,14 @@ struct es_model {
                          has no norm */
     es_mem *mean_e, *rstd_e; /* (N) mean and 1/deviation of each row in the
                                 embedding's norm */
-    es_mem *head_pre;  /* (N,d) output of the matrix between the last x and Nf,
-                          before GELU; NULL if the family has no such matrix */
-    es_mem *head_post; /* (N,d) output of this GELU after the last x, or NULL */
-    es_mem *normed;    /* (N,d) output of Nf, or the last x itself */
-    es_mem *mean, *rstd; /* (N) mean and 1/deviation of each row in Nf */
+    es_mem *head_pre;  /* (N,d) output of the matrix between the last layer and
+                          the last norm, before GELU; NULL if the family has no
+                          such matrix */
+    es_mem *head_post; /* (N,d) output of this GELU, or NULL */
+    es_mem *normed;    /* (N,d) output of the last norm, or the last layer's
+                          output itself */
+    es_mem *mean, *rstd; /* (N) mean and 1/deviation of each row in the last
+                            norm */
     es_mem *logits; /* (R,V) logits of a block of R = es_model_loss_rows rows,
                        with row stride es_model_logit_stride; the backward pass
                        replaces the logits by their gradient */
@@ -172,8 +176,9 @@ struct es_model {
     es_mem *ereg;     /* (1) f32 L_ent */
     /* (N, max(3a,f)) scratch for the gradient of qkv or of `pre` */
     es_mem *dwide;
-    es_mem *between; /* (N,d) `middle` of the current layer; NULL unless details
-                        need it and no layer keeps it */
+    es_mem *between; /* (N,d) residual stream between attention and FFN of the
+                        current layer; NULL unless details need it and no layer
+                        keeps it */
     /* (N,d) output of a sub-block before dropout; in the backward pass the
      * gradient of the attention's output; NULL if unused */
     es_mem *kept;
@@ -221,7 +226,7 @@ struct es_model {
     bool can_go_back; /* the last forward pass had targets and has had no
                          backward pass yet */
     bool has_loss;    /* the loss of the last forward pass has been added to the
-                         tally */
+                         report's sums */
     bool defers_loss; /* in a step, the loss is computed in the backward pass
                          instead of the forward pass */
     bool overwrites;  /* the next backward pass is the first one since the
@@ -234,7 +239,8 @@ struct es_model {
     uint64_t pass;         /* number of the training run's next pass */
     double gradient_scale; /* scale of the gradients in the current backward
                               pass */
-    /* number of the current pass within the sequence of a step */
+    /* number of the current pass within its step, if the step runs as one
+     * sequence */
     uint32_t offset;
 };
 

@@ -84,8 +84,9 @@ typedef struct es_ops {
     bool scales_loss;
     bool weighs_plain_scores; /* attention supports plain PowerSoftmax and
                                  scaled ReLU */
-    bool finds_peaks; /* linear_act finds the peak of `pre` (es_act.peak), and
-                         norms find the peak of x */
+    bool finds_peaks; /* linear_act finds the peak (largest |x|) of `pre`
+                         (es_act.peak), and norms find the peak of their
+                         input */
     const es_detail_ops *details; /* NULL if details are not supported */
     /* NULL if --inference polynomial is not supported */
     const es_polynomial_ops *polynomial;
@@ -143,7 +144,8 @@ typedef struct es_ops {
     /** fetch starts a copy to place 0 or 1, and fetched waits for this copy,
      *  but not for operations that were called after fetch. *out is borrowed
      *  until the next fetch to the same place. Returns the statuses of
-     *  `status`; *out is NULL on an error. Both are NULL if not supported. */
+     *  `status`; *out is NULL on an error. Both functions are NULL if not
+     *  supported. */
     void (*fetch)(es_backend *backend, int place, const es_mem *in,
                   size_t bytes);
     es_status (*fetched)(es_backend *backend, const void **out, int place);

@@ -150,8 +150,8 @@ static source source_of(const es_model_config *config, size_t i)
                                                  : 1};
 }
 
-/* Returns the offset of source i in the report; for i = N_SOURCES, returns the
- * total size. */
+/* Returns the offset in the report of the values of entry i of `sources`; for i
+ * = N_SOURCES, returns the total size. */
 static size_t source_at(const es_model_config *config, size_t i)
 {
     size_t at = 0;

@@ -51,7 +51,8 @@ void es_parameter_series_read(float *out, const es_model *model,
                               es_parameter_series series);
 
 #define ES_PARAMETER_MEMBERS_MAX 3072 /* a run file has at most 4096 series */
-/* maximum size of a member's name in bytes, including the NUL */
+/* maximum size of the name of an individual value in bytes, including the
+   NUL */
 #define ES_PARAMETER_MEMBER_SIZE 32
 
 /**
@@ -70,9 +71,9 @@ size_t es_parameter_n_members(const es_model_config *config);
 void es_parameter_member_name(char out[ES_PARAMETER_MEMBER_SIZE],
                               const es_model_config *config, size_t member);
 
-/** Reads the values of all members into out (members,L,H). Call it under the
- *  conditions of es_parameter_series_read; values are es_missing() in the same
- *  cases. */
+/** Reads all individually recorded parameter values into out (members,L,H).
+ *  Call it under the conditions of es_parameter_series_read; values are
+ *  es_missing() in the same cases. */
 void es_parameter_members_read(float *out, const es_model *model);
 
 /* --- used by the report --------------------------------------------------- */

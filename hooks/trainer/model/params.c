@@ -231,8 +231,8 @@ static const row llama[ES_N_ROLES] = {
     [ES_ROLE_LN_2_WEIGHT] = {"output.LayerNorm.weight", "d", 0, ES_INIT_ONE},  \
     [ES_ROLE_LN_2_BIAS] = {"output.LayerNorm.bias", "d", 0, ES_INIT_ZERO}
 
-/* Arrays of family bert, with the names of transformers. The embedding of token
- * types is part of the positions. */
+/* Arrays of family bert, with the names of transformers. The embedding of the
+ * token type is contained in the position embeddings. */
 static const row bert[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {"embeddings.word_embeddings.weight", "Vd", 0,
                      ES_INIT_NORMAL},
@@ -464,7 +464,8 @@ static bool place_params(es_params *params)
             if ((int)param->group != group)
                 continue;
             param->offset = end;
-            /* es_model_config_check limits the size of one array. */
+            /* The sum cannot overflow, because es_model_config_check limits the
+             * size of one array. */
             size_t padded = (param->n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
             if (!es_size_add(&end, end, padded))
                 return false;

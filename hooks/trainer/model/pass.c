@@ -210,7 +210,7 @@ static void count_losses(const es_model *model)
                               model->n_targets);
 }
 
-/* Computes the loss of a pass and adds it to the tally. */
+/* Computes the loss of a pass and adds it to the sums of the report. */
 static void compute_loss(const es_model *model)
 {
     block rows;
@@ -242,9 +242,9 @@ static void go_back(const es_model *model, const block *rows, bool add)
                                       &head, rows->n, false);
 }
 
-/* Computes the gradient of Nf's output in du, or without Nf the gradient of the
- * last x in dx, and adds the gradients of the output matrix. If `counts`, also
- * computes the loss. */
+/* Computes the gradient of the last norm's output in du, or, if the model has
+ * no last norm, the gradient of the last layer's output in dx. Adds the
+ * gradients of the output matrix. If `counts`, also computes the loss. */
 static void backward_loss(const es_model *model, double scale, bool counts)
 {
     const int n = es_model_n_rows(model);
@@ -432,7 +432,8 @@ static void forward_attention(const es_model *model, int layer, bool measure)
                    ES_ROLE_LN_1_WEIGHT);
 }
 
-/* Writes FFN(u2) to `out`; adds `residual` unless it is NULL. */
+/* Writes the output of the FFN, whose input is u2, to `out`; adds `residual`
+ * unless it is NULL. */
 static void feed_forward(const es_model *model, int layer, es_mem *out,
                          const es_mem *residual)
 {
@@ -708,8 +709,8 @@ static void product_backward(const es_model *model, es_mem *to,
                                       es_model_n_rows(model), add);
 }
 
-/* Computes from df, the gradient of the FFN's output, the gradients of `pre`
- * (in dwide) and of SwiGLU's gate, and recomputes the input of the FFN's last
+/* Computes the gradients of `pre` (in dwide) and of SwiGLU's gate from df,
+ * the gradient of the FFN's output. Recomputes the input of the FFN's last
  * matrix. */
 static void backward_activation(const es_model *model, int layer, es_mem *post,
                                 const es_mem *df)
@@ -738,7 +739,7 @@ static void backward_activation(const es_model *model, int layer, es_mem *post,
     es_model_pull_peak(model, layer, ES_PEAK_ACT, at->ffn_gate);
 }
 
-/* Runs the backward pass of FFN(u2) from df, the gradient of its output. */
+/* Runs the backward pass of the FFN from df, the gradient of its output. */
 static void backward_ffn(const es_model *model, int layer, const es_mem *df)
 {
     const es_layer_memory *at = &model->layers[layer];
@@ -761,8 +762,9 @@ static void backward_ffn(const es_model *model, int layer, const es_mem *df)
                       ES_ROLE_LN_2_WEIGHT);
 }
 
-/* Converts dx from the gradient of the block's output to the gradient of
- * `middle`, and returns the gradient of the FFN's output. */
+/* Converts dx from the gradient of the block's output to the gradient of the
+ * residual stream before the FFN, and returns the gradient of the FFN's
+ * output. */
 static const es_mem *split_gradient(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];
@@ -801,8 +803,8 @@ static const es_mem *entropy_gradient(const es_model *model, int layer,
     return model->dentropy;
 }
 
-/* Computes the gradient of the heads' outputs from dx, the gradient of
- * `middle`. */
+/* Computes the gradient of the heads' outputs from dx, the gradient of the
+ * residual stream after the attention. */
 static void backward_projection(const es_model *model, int layer)
 {
     const es_layer_memory *at = &model->layers[layer];

@@ -70,8 +70,8 @@ void es_model_set_polynomials(es_model *model, es_polynomial_mode mode);
  */
 bool es_model_choose_polynomials(es_model *model);
 
-/** Returns the findings of each operation for the passes between es_model_begin
- *  and es_model_end; NULL if polynomials were off. */
+/** Returns the findings (ranges and errors) of each operation for the passes
+ *  between es_model_begin and es_model_end; NULL if polynomials were off. */
 const es_findings *es_model_findings(const es_model *model);
 
 /** Describes the polynomial of one operation. */
@@ -98,8 +98,8 @@ int es_model_levels(const es_model *model, int layer);
 es_status es_model_plan_polynomials(es_model *model) ES_MUST_USE;
 void es_model_free_polynomials(es_model *model);
 
-/** Begin and end the collection of findings; called by es_model_begin and
- *  es_model_end. */
+/** Begin and end the collection of findings (ranges and errors of polynomials);
+ *  called by es_model_begin and es_model_end. */
 void es_model_begin_polynomials(const es_model *model);
 void es_model_end_polynomials(const es_model *model);
 

@@ -48,8 +48,8 @@ es_mem *es_model_sought_peak(const es_model *model, int layer,
                              es_peak_place place);
 
 /** Find the largest |x| of x (n) act, or the largest score of the last
- *  attention, and store it as the largest input of the operation `place`. They
- *  do nothing if it is not needed. */
+ *  attention, and store it as the largest input of the operation `place`. Both
+ *  do nothing if this largest input is not needed. */
 void es_model_find_peak(const es_model *model, int layer, es_peak_place place,
                         const es_mem *x, size_t n);
 void es_model_find_score_peak(const es_model *model, int layer);

@@ -32,7 +32,7 @@ typedef struct es_rank_ops {
      *  ES_EIO. */
     es_status (*find)(void);
     /** Returns true if these operations must be used even with a single
-     *  process, which tests request. */
+     *  process, as tests request. */
     bool (*alone)(void);
     /** Creates the id that all ranks pass to `join`; only the first rank calls
      *  it. Returns ES_OK or ES_EIO. */

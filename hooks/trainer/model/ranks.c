@@ -18,7 +18,7 @@
 #include <string.h>
 
 /* Number of gradients that are copied to the host at a time, unless a fixed
- * order requires all gradients there. */
+ * order requires all gradients on the host. */
 #define BUCKET ((size_t)1 << 20)
 
 typedef struct es_ranks {

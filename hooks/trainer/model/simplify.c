@@ -114,9 +114,9 @@ typedef struct job {
     const char *where;
 } job;
 
-/* Returns a copy of the array with this role as products read it, which the
- * caller frees: normalised, and checked to be finite. *out is NULL if the model
- * lacks the array. */
+/* Writes to *out a copy, which the caller frees, of the array with this role as
+ * products read it: normalised, and checked to be finite. *out is NULL if the
+ * model lacks the array. */
 static es_status load_array(float **out, const job *j, const es_model *model,
                             int layer, es_role role)
 {
@@ -249,7 +249,7 @@ done:
 
 /* --- the fused matrix ----------------------------------------------------- */
 
-/* out (n,n) = left (n,m) right (m,n); `row` is memory for n sums. */
+/* Computes out (n,n) = left (n,m) right (m,n); `row` has space for n sums. */
 static void multiply(float *out, const float *left, const float *right,
                      double *row, size_t n, size_t m)
 {

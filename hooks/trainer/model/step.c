@@ -74,8 +74,8 @@ static void update_parameters(const es_model *model,
         clip_heads(model, control);
 }
 
-/* Returns true if `train` has the settings of the optimiser with which
- * operations are captured, which are the settings of the first call. */
+/* Returns true if captured operations can be used with the optimiser settings
+ * in `train`. Operations are captured with the settings of the first call. */
 static bool captures_config(es_model *model, const es_train_config *train)
 {
     const es_train_config *first = &model->captured_config;
@@ -304,7 +304,7 @@ static es_status run_passes(es_model *model, const es_step_plan *plan,
 /* Returns true if the step can run as one captured sequence. The numbers that
  * captured operations have as arguments must not change: the optimiser's
  * settings, and the scale of gradients, which depends on the number of
- * micro-batches. SNorm's power iteration must be due, which it is not after
+ * micro-batches. SNorm's power iteration must also be due; it is not due after
  * training passes without an update. */
 static bool is_one_sequence(es_model *model, const es_step_plan *plan,
                             const es_train_config *train)

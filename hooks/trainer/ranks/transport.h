@@ -80,9 +80,9 @@ es_status es_transport_check(es_transport *transport) ES_MUST_USE;
  *  Does nothing if the transport itself has failed. */
 es_status es_transport_abort(es_transport *transport, es_status code);
 
-/** After a failure, returns true if this process is to print the message; this
- *  is the first rank that is alive. Without a failure, returns true on rank 0.
- *  Always returns true for a single process. */
+/** Returns true in the process that must print the message of a failure: the
+ *  first rank that is alive. Without a failure, returns true on rank 0. Always
+ *  returns true for a single process. */
 bool es_transport_reports(const es_transport *transport);
 
 #endif

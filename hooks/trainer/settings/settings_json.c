@@ -85,8 +85,9 @@ es_status es_settings_read_json(es_settings *settings,
     const char *name;
     json_t *value;
     json_error_t error = {0};
-    settings->products = ES_PRODUCTS_OPENBLAS; /* the value in files from before
-                                                  this option existed */
+    settings->products = ES_PRODUCTS_OPENBLAS; /* older files, which lack this
+                                                  option, come from versions
+                                                  with OpenBLAS only */
     json_t *object = json_loads(
         json, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
     es_status status =
