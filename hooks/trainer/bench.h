@@ -32,7 +32,7 @@ typedef struct es_middle {
     double median, low, high;
 } es_middle;
 
-/** Returns the median of x (n), n >= 1, which is sorted in place. */
+/** Sorts x (n), n >= 1, in place, and returns its median. */
 es_middle es_middle_of(double *x, size_t n);
 
 /** Same as es_middle_of, for values distributed symmetrically about their

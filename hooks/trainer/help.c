@@ -139,7 +139,7 @@ const char es_fuse_details[] =
     "and mean entropies are printed. Without --drop they are the same\n"
     "function: OUT is written only if the loss (relative to max(1, loss))\n"
     "and every head's entropy agree to 1e-4. With --drop the model is\n"
-    "another function, so that it should be trained further:\n"
+    "another function, so it should be trained further:\n"
     "\n"
     "  entropy-train fuse saved fused.safetensors --data code.tok\n"
     "  entropy-train --init fused.safetensors --data code.tok -o run.db\n"

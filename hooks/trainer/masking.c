@@ -1,6 +1,6 @@
 /* Chooses the tokens to hide with a counter-based random generator. The random
- * numbers for token i depend only on seed, stream, micro-batch and i, so that a
- * step can be drawn again, and an evaluation always hides the same tokens. */
+ * numbers for token i depend only on seed, stream, micro-batch and i, so a step
+ * can be drawn again, and an evaluation always hides the same tokens. */
 #include "hooks/trainer/masking.h"
 
 #include "hooks/trainer/model/ops.h"

@@ -1,8 +1,8 @@
 /* Starts a training run from a file of weights: finds the settings that the
  * file determines, and loads the weights into a trainer. Also computes the
- * settings of a run that resumes from a checkpoint, which are the checkpoint's
- * settings overridden by the command line, and describes which settings have
- * changed. */
+ * settings of a run that resumes from a checkpoint (the checkpoint's
+ * settings, overridden by the command line), and describes which settings
+ * have changed. */
 #include "hooks/trainer/start.h"
 
 #include "analyzer/base/text.h"

@@ -20,7 +20,7 @@ typedef struct es_step {
     double grad_norm; /* gradient norm before clipping */
     bool measured;    /* true if trainer->measure has the values of this step */
     double loss_scale; /* scale of the loss in the backward pass */
-    /* true if a gradient was not finite at this scale, so that the update was
+    /* true if a gradient was not finite at this scale, so the update was
      * skipped; the next step uses a smaller scale */
     bool skipped;
 } es_step;
@@ -102,8 +102,8 @@ void es_trainer_free(es_trainer *trainer); /* `trainer` may be NULL */
  * Trains step `step` (0-based) of the schedule, on micro-batches that depend
  * only on the seed and the step. Waits for the back-end once, at the end. The
  * first step whose loss is not finite, and every earlier step with a non-finite
- * gradient, is examined before its update is applied. If may_run_ahead is set,
- * which this call resets, it may also launch the following step and set
+ * gradient, is examined before its update is applied. If may_run_ahead is set
+ * (this call resets it), the call may also launch the following step and set
  * is_ahead. The caller must then train the following step before any other use
  * of the model.
  *

@@ -104,7 +104,7 @@ static es_status take_skipped_step(es_trainer *trainer, es_step *step)
 #define RECORDS_TO_ALL 10
 
 /** Returns true if the step's record includes the expensive details. The result
- *  depends only on the step, so that a resumed run records the same details. */
+ *  depends only on the step, so a resumed run records the same details. */
 static bool is_due_for_all(const es_trainer *trainer, int64_t step)
 {
     const int64_t every = trainer->settings.record_every;

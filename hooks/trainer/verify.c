@@ -429,8 +429,8 @@ static es_status to_temperature_gradients(run *r, size_t array, size_t n)
     return status;
 }
 
-/* Compares the gradients of trainable arrays, or SNorm's vectors, which are not
- * trainable, after one power iteration. */
+/* Compares the gradients of trainable arrays or, if `trainable` is false,
+ * SNorm's vectors after one power iteration. */
 static es_status compare_arrays(run *r, const char *folder, bool trainable)
 {
     es_status status = ES_OK;

@@ -71,7 +71,7 @@ static inline vec raise_to_power(vec x, int n)
 
 /* Returns the unnormalised weight u, ln u and du/ds of each score. `anchor` is
  * m for softmax (power 0) and 1 / m otherwise. If a power underflows to u = 0,
- * its logarithm is a finite number, so that u ln u is 0. */
+ * its logarithm is a finite number, so u ln u is 0. */
 static inline raw_weight weigh_score(vec score, vec anchor, int power)
 {
     if (power == 0) {

@@ -113,8 +113,8 @@ static es_status prepare(es_backend *backend, const es_extents *largest)
         size += es_cpu_whole_scratch(largest->n_ctx, largest->head_width);
     const size_t polynomial = es_cpu_polynomial_scratch(largest->n_ctx);
     size = size > polynomial ? size : polynomial;
-    /* normed.c needs two doubles and two floats per column, which is the space
-     * of 6 floats */
+    /* normed.c needs two doubles and two floats per column, as much space as 6
+     * floats */
     size_t norms = 6 * (size_t)largest->width;
     size = size > norms ? size : norms;
     /* details.c needs the entropies of one head in all sequences, and the bin

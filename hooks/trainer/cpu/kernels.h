@@ -134,7 +134,7 @@ typedef struct es_cpu_kernels {
                           const float *x, size_t n);
     /** y = residual + factor x, where a NULL residual is treated as 0; y may be
      *  residual or x. The factors are those that es_drop_factors returns for
-     *  elements from index `first` on, which is a multiple of 64. */
+     *  elements from index `first` (a multiple of 64) on. */
     void (*drop)(float *y, const float *residual, const float *x, size_t first,
                  size_t n, const es_drop_mask *mask);
 

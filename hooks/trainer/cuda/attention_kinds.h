@@ -127,8 +127,8 @@ struct es_softmax {
         return 1;
     }
 
-    /* If all scores of a row so far are -inf, the anchor is 0, so that the
-     * weights are 0. */
+    /* If all scores of a row so far are -inf, the anchor is 0, so the weights
+     * are 0. */
     static ES_DEVICE float anchor_of(float m)
     {
         return m == -INFINITY ? 0 : m;
@@ -232,8 +232,8 @@ struct es_power_softmax {
         return 1 / fmaxf(m, ES_TINY_SCORE);
     }
 
-    /* If a power underflows to u = 0, its logarithm is a finite number, so that
-     * u log2 u is 0. */
+    /* If a power underflows to u = 0, its logarithm is a finite number, so u
+     * log2 u is 0. */
     template <bool FAST>
     static ES_DEVICE es_weight weigh(float raw, float anchor, float, int power)
     {

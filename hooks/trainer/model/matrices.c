@@ -1,8 +1,8 @@
 /* Describes the matrices of layers as operands of products, adds their
  * gradients, and computes the weights that WNorm and SNorm derive from
- * parameters. Each normalised matrix has a second array in addition to the
- * parameter, which the products use; the gradient of the product is propagated
- * through the normalisation to the parameter. */
+ * parameters. Each normalised matrix has a second array, which products use in
+ * place of the parameter; the gradient of the product is propagated through the
+ * normalisation to the parameter. */
 #include "hooks/trainer/model/matrices.h"
 
 #include "analyzer/base/checked.h"

@@ -232,7 +232,7 @@ struct es_model {
     bool overwrites;  /* the next backward pass is the first one since the
                          gradients were zeroed (es_model_is_overwritten) */
     bool reduces;     /* the current backward pass is the last one of a step, so
-                         that es_model_reduce_layer starts reductions */
+                         es_model_reduce_layer starts reductions */
     /* the following operations belong to the sequence of a step */
     bool is_in_step;
     bool drops;            /* the last forward pass used dropout */

@@ -20,7 +20,7 @@ typedef struct site {
 typedef struct es_polynomials {
     es_polynomial_mode mode;
     bool looked; /* true if the passes since es_model_begin observed inputs or
-                    used polynomials, so that there are findings */
+                    used polynomials, so there are findings */
     es_mem *memory;
     es_findings *found; /* (n) host copy of the findings */
     site *sites;        /* (n) one entry per operation that a polynomial

@@ -1,7 +1,6 @@
 /* Exchanges data between ranks over TCP. All communication is a sequence of
  * exchanges. In each exchange, a rank sends one packet to every other rank and
- * receives one packet from each, so that all ranks notice a lost rank at
- * once. */
+ * receives one packet from each, so all ranks notice a lost rank at once. */
 #include "hooks/trainer/ranks/transport.h"
 
 #include "analyzer/base/checked.h"
