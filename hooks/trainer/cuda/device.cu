@@ -446,7 +446,7 @@ void es_device_capture(es_device *device)
     /* The relaxed mode permits other calls of the CUDA runtime during the
      * capture. Such calls are necessary if a kernel has not been loaded yet. */
     device->captures =
-        es_device_check(device, "capturing",
+        es_device_check(device, "capturing a graph",
                         cudaStreamBeginCapture(es_device_stream(device),
                                                cudaStreamCaptureModeRelaxed));
 }
@@ -470,7 +470,7 @@ void es_device_capture_end(es_device *device, int sequence)
         *kept = NULL;
     if (graph)
         (void)cudaGraphDestroy(graph);
-    es_device_check(device, "capturing", code);
+    es_device_check(device, "capturing a graph", code);
 }
 
 bool es_device_captures(const es_device *device)

@@ -176,8 +176,8 @@ static es_gemm_plans *plans_of(es_device *device)
     if (!check_cublas(device, cublasLtCreate(&plans->handle)) ||
         !es_device_check(device, "memory for products",
                          cudaMalloc(&plans->workspace, WORKSPACE_BYTES)) ||
-        !es_device_check(device, "products", cudaEventCreate(&plans->begin)) ||
-        !es_device_check(device, "products", cudaEventCreate(&plans->end))) {
+        !es_device_check(device, "timing a product", cudaEventCreate(&plans->begin)) ||
+        !es_device_check(device, "timing a product", cudaEventCreate(&plans->end))) {
         free_plans(plans);
         return NULL;
     }
@@ -485,16 +485,16 @@ static float time_of(es_device *device, const es_gemm_plans *plans,
         run_candidate(device, plans, p, product, d, candidate);
     *refused = is_refusal(status);
     if (*refused || !check_cublas(device, status) ||
-        !es_device_check(device, "timing",
+        !es_device_check(device, "timing a product",
                          cudaEventRecord(plans->begin, stream)))
         return 0;
     for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < N_REPETITIONS; i++)
         status = run_candidate(device, plans, p, product, d, candidate);
     if (check_cublas(device, status) &&
-        es_device_check(device, "timing",
+        es_device_check(device, "timing a product",
                         cudaEventRecord(plans->end, stream)) &&
-        es_device_check(device, "timing", cudaEventSynchronize(plans->end)))
-        es_device_check(device, "timing",
+        es_device_check(device, "timing a product", cudaEventSynchronize(plans->end)))
+        es_device_check(device, "timing a product",
                         cudaEventElapsedTime(&took, plans->begin, plans->end));
     return took;
 }

@@ -53,7 +53,7 @@ static const void *weights_for(es_backend *backend, const es_mem *weights)
     bool is_copy;
     const es_mem *found = es_cuda_weights(backend, weights, &is_copy);
     if (!is_copy && sizeof(A) != sizeof(float))
-        es_device_trouble(backend->device, "stale copies of weights", 0);
+        es_device_trouble(backend->device, "copies of weights", 0);
     return found;
 }
 

@@ -165,7 +165,7 @@ static void sum_columns(es_backend *backend, double *slabs, const es_mem *x,
                         const es_mem *y, const es_columns *c)
 {
     const int lanes = choose_lanes(c, x, y);
-    es_launch(backend->device, "columns of weights",
+    es_launch(backend->device, "sums over columns of weights",
               lanes == 1 ? column_products_kernel<1>
                          : column_products_kernel<PACK>,
               column_grid(c, lanes, N_SLABS), N_THREADS, 0, slabs,
@@ -180,7 +180,7 @@ static void weight_norm(es_backend *backend, es_mem *w, const es_mem *v,
     const normed_layout l = lay_out(backend, columns);
     float *factors = (float *)(void *)l.sums;
     sum_columns(backend, l.slabs, v, NULL, columns);
-    es_launch(backend->device, "norms of columns", norm_factors_kernel,
+    es_launch(backend->device, "column norms of weights", norm_factors_kernel,
               column_grid(columns, 1, 1), N_THREADS, 0, factors,
               (const double *)l.slabs, es_at<float>(g), columns->n);
     scale_columns(backend, w, v, factors, true, columns);
@@ -237,7 +237,7 @@ static void weight_norm_backward(es_backend *backend, es_mem *dv, es_mem *dg,
     const normed_layout l = lay_out(backend, columns);
     float *factors = (float *)(void *)l.sums;
     sum_columns(backend, l.slabs, v, dw, columns);
-    es_launch(backend->device, "norms of columns", norm_gradient_kernel,
+    es_launch(backend->device, "column norms of weights", norm_gradient_kernel,
               column_grid(columns, 1, 1), N_THREADS, 0, factors,
               es_at<float>(dg), (const double *)l.slabs, es_at<float>(g),
               columns->n);
@@ -372,18 +372,18 @@ static void spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
     const unsigned blocks =
         es_blocks(backend, (size_t)c->n_in, ES_THREADS / 32, 8);
     const auto multiply_rows = [&] {
-        es_launch(device, "weights by u", rows_along_kernel, blocks, ES_THREADS,
+        es_launch(device, "matrix times u", rows_along_kernel, blocks, ES_THREADS,
                   0, rows_along, es_at<float>(m),
                   (const float *)es_at<float>(u), *c);
     };
     for (int i = 0; i < n_iterations; i++) {
         multiply_rows();
-        es_launch(device, "weights by v",
+        es_launch(device, "transposed matrix times v",
                   lanes == 1 ? columns_along_kernel<1>
                              : columns_along_kernel<PACK>,
                   column_grid(c, lanes, N_SLABS), N_THREADS, 0, l.slabs,
                   es_at<float>(m), (const double *)rows_along, *c);
-        es_launch(device, "weights by v", add_slabs_kernel,
+        es_launch(device, "transposed matrix times v", add_slabs_kernel,
                   column_grid(c, 1, 1), N_THREADS, 0, columns_along,
                   (const double *)l.slabs, c->n);
         es_launch(device, "power iteration", unit_vectors_kernel, 1, 1024,
@@ -504,7 +504,7 @@ static void copy_columns(es_backend *backend, es_mem *y, const es_mem *x,
                          const es_columns *columns, bool add)
 {
     const int lanes = choose_lanes(columns, y, x);
-    es_launch(backend->device, "columns",
+    es_launch(backend->device, "copied columns of weights",
               lanes == 1 ? copy_columns_kernel<1> : copy_columns_kernel<PACK>,
               row_grid(backend, columns, lanes), N_THREADS, 0, es_at<float>(y),
               es_at<float>(x), *columns, add);

@@ -265,7 +265,7 @@ static void measure_rows(es_backend *backend, es_mem *sums,
     const int n_group = es_row_threads(n_ctx, 1, most);
     const int fitting = most / n_group;
     const int n_groups = fitting < n_batch ? fitting : n_batch;
-    es_launch(backend->device, "rows of heads", measure_rows_kernel,
+    es_launch(backend->device, "statistics of heads", measure_rows_kernel,
               (unsigned)(n_layer * n_head), n_groups * n_group,
               (size_t)(n_groups * n_group / 32 + n_groups) *
                   sizeof(es_head_sums),
@@ -334,10 +334,10 @@ static void activation_stats(es_backend *backend, es_mem *sums, const es_mem *x,
     const unsigned blocks = es_pieces(backend, n, ES_THREADS * es_lanes<A>, 4);
     const size_t shared = ES_MAX_WARPS * sizeof(double);
     es_layer_sums *pieces = es_at<es_layer_sums>(backend->scratch);
-    es_launch(backend->device, "activations", activation_stats_kernel<A>,
+    es_launch(backend->device, "statistics of activations", activation_stats_kernel<A>,
               blocks, ES_THREADS, shared, pieces, es_at<A>(x),
               es_split_of(n, es_at<A>(x)));
-    es_launch(backend->device, "activations", add_layer_kernel, 1, ES_THREADS,
+    es_launch(backend->device, "statistics of activations", add_layer_kernel, 1, ES_THREADS,
               shared, es_at<es_layer_sums>(sums), (const es_layer_sums *)pieces,
               (int)blocks);
 }
@@ -359,7 +359,7 @@ static __global__ void add_mean_kernel(double *sum, const float *x, size_t n)
 static void add_mean(es_backend *backend, es_mem *sum, const es_mem *x,
                      size_t n)
 {
-    es_launch(backend->device, "mean", add_mean_kernel, 1, 1024,
+    es_launch(backend->device, "mean loss", add_mean_kernel, 1, 1024,
               ES_MAX_WARPS * sizeof(double), es_at<double>(sum),
               es_at<float>(x), n);
 }
