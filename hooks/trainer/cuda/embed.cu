@@ -255,10 +255,10 @@ static void sum_rows(es_backend *backend, float *dwpe, const A *dx,
                      const token_sums *s, unsigned n_chunks, int n_ctx)
 {
     const int n_threads = es_row_threads(s->width, W, ES_THREADS);
-    es_launch(backend->device, "gradient of token embeddings", sum_chunks_kernel<A, W>,
-              n_chunks, n_threads, 0, *s, dx);
-    es_launch(backend->device, "gradient of token embeddings", add_carries_kernel<W>,
-              n_chunks, n_threads, 0, *s);
+    es_launch(backend->device, "gradient of token embeddings",
+              sum_chunks_kernel<A, W>, n_chunks, n_threads, 0, *s, dx);
+    es_launch(backend->device, "gradient of token embeddings",
+              add_carries_kernel<W>, n_chunks, n_threads, 0, *s);
     if (dwpe)
         es_launch(backend->device, "gradient of position embeddings",
                   sum_places_kernel<A, W>, (unsigned)n_ctx, n_threads, 0, dwpe,
@@ -280,9 +280,9 @@ static void embed_backward(es_backend *backend, es_mem *dwte, es_mem *dwpe,
         es_at<float>(es_mem_at(backend->scratch, l.carries_at)), order, n_rows,
         width};
     const bool fits = width % es_lanes<A> == 0 && es_packs_fit(dwte, dwpe, dx);
-    es_launch(backend->device, "sorting rows by token", sort_tiles_kernel, n_tiles,
-              ES_SORT_TILE / 2, ES_SORT_TILE * sizeof(uint64_t), sorted,
-              es_at<int32_t>(tokens), n_rows);
+    es_launch(backend->device, "sorting rows by token", sort_tiles_kernel,
+              n_tiles, ES_SORT_TILE / 2, ES_SORT_TILE * sizeof(uint64_t),
+              sorted, es_at<int32_t>(tokens), n_rows);
     es_launch(backend->device, "sorting rows by token", merge_tiles_kernel,
               n_tiles * ES_SORT_TILE / ES_THREADS, ES_THREADS, 0, order,
               (const uint64_t *)sorted, (int)n_tiles);

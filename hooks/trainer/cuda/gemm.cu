@@ -176,8 +176,10 @@ static es_gemm_plans *plans_of(es_device *device)
     if (!check_cublas(device, cublasLtCreate(&plans->handle)) ||
         !es_device_check(device, "memory for products",
                          cudaMalloc(&plans->workspace, WORKSPACE_BYTES)) ||
-        !es_device_check(device, "timing a product", cudaEventCreate(&plans->begin)) ||
-        !es_device_check(device, "timing a product", cudaEventCreate(&plans->end))) {
+        !es_device_check(device, "timing a product",
+                         cudaEventCreate(&plans->begin)) ||
+        !es_device_check(device, "timing a product",
+                         cudaEventCreate(&plans->end))) {
         free_plans(plans);
         return NULL;
     }
@@ -493,7 +495,8 @@ static float time_of(es_device *device, const es_gemm_plans *plans,
     if (check_cublas(device, status) &&
         es_device_check(device, "timing a product",
                         cudaEventRecord(plans->end, stream)) &&
-        es_device_check(device, "timing a product", cudaEventSynchronize(plans->end)))
+        es_device_check(device, "timing a product",
+                        cudaEventSynchronize(plans->end)))
         es_device_check(device, "timing a product",
                         cudaEventElapsedTime(&took, plans->begin, plans->end));
     return took;

@@ -372,8 +372,8 @@ static void spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
     const unsigned blocks =
         es_blocks(backend, (size_t)c->n_in, ES_THREADS / 32, 8);
     const auto multiply_rows = [&] {
-        es_launch(device, "matrix times u", rows_along_kernel, blocks, ES_THREADS,
-                  0, rows_along, es_at<float>(m),
+        es_launch(device, "matrix times u", rows_along_kernel, blocks,
+                  ES_THREADS, 0, rows_along, es_at<float>(m),
                   (const float *)es_at<float>(u), *c);
     };
     for (int i = 0; i < n_iterations; i++) {

@@ -235,8 +235,8 @@ static void find_score_peak(es_backend *backend, es_mem *peak,
     candidate *pieces = es_at<candidate>(backend->scratch);
     const unsigned n_pieces = es_pieces(backend, s.n_rows, ES_THREADS, 8);
     const size_t shared = ES_THREADS * sizeof(candidate);
-    es_launch(backend->device, "row with the largest score", rows_kernel<A>, n_pieces,
-              ES_THREADS, shared, pieces, s);
+    es_launch(backend->device, "row with the largest score", rows_kernel<A>,
+              n_pieces, ES_THREADS, shared, pieces, s);
     es_launch(backend->device, "largest score", score_kernel<A>, 1, ES_THREADS,
               shared, es_at<es_peak>(peak), (const candidate *)pieces,
               (int)n_pieces, s);

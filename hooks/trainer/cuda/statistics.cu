@@ -334,12 +334,12 @@ static void activation_stats(es_backend *backend, es_mem *sums, const es_mem *x,
     const unsigned blocks = es_pieces(backend, n, ES_THREADS * es_lanes<A>, 4);
     const size_t shared = ES_MAX_WARPS * sizeof(double);
     es_layer_sums *pieces = es_at<es_layer_sums>(backend->scratch);
-    es_launch(backend->device, "statistics of activations", activation_stats_kernel<A>,
-              blocks, ES_THREADS, shared, pieces, es_at<A>(x),
-              es_split_of(n, es_at<A>(x)));
-    es_launch(backend->device, "statistics of activations", add_layer_kernel, 1, ES_THREADS,
-              shared, es_at<es_layer_sums>(sums), (const es_layer_sums *)pieces,
-              (int)blocks);
+    es_launch(backend->device, "statistics of activations",
+              activation_stats_kernel<A>, blocks, ES_THREADS, shared, pieces,
+              es_at<A>(x), es_split_of(n, es_at<A>(x)));
+    es_launch(backend->device, "statistics of activations", add_layer_kernel, 1,
+              ES_THREADS, shared, es_at<es_layer_sums>(sums),
+              (const es_layer_sums *)pieces, (int)blocks);
 }
 
 /* --- the mean loss -------------------------------------------------------- */
