@@ -186,10 +186,10 @@ static es_status read_scaled_relu(es_arch *arch, const arch_part *part)
         split_comma(option, &rest);
         const bool is_context = strcmp(option, "T") == 0;
         if (!is_context && strcmp(option, "gate") != 0)
-            return refuse_part(part,
-                               "expected gate, or T to divide by the context "
-                               "instead of the number of keys that a row "
-                               "sees: RA(T,gate)");
+            return refuse_part(
+                part,
+                "expected gate, or T to divide by the context length instead "
+                "of the number of keys that a row sees: RA(T,gate)");
         if (is_context ? arch->length == ES_LENGTH_CONTEXT : arch->gate)
             return refuse_part(part, "T and gate may appear only once each");
         if (is_context)
@@ -267,16 +267,16 @@ static es_status read_norm(es_arch *arch, const arch_part *part)
 
 typedef enum argument_rule { NO_ARGUMENT, ARGUMENT, MAYBE } argument_rule;
 
-/* Table of all parts. A row whose kind is 0 describes an attention. A number
-   follows the names ScFuFFNi and ScFuFFNe. A row without `read` sets the
-   field of its kind to `value`, and the part is printed if the field has
-   that value. */
+/* Table of all parts. `kind` is 0 for attentions. In the notation, a number
+   follows the names ScFuFFNi and ScFuFFNe. A part without `read` sets the field
+   of its kind (norm, activation or FFN) to `value` and is printed if the field
+   has this value. */
 static const struct rule {
     const char *name;
     argument_rule argument;
     unsigned kind;
     const char *kind_name;
-    /* NULL if the part sets the field of its kind to `value` */
+    /* NULL if the part sets a field to `value` */
     part_reader *read;
     int value;
 } rules[] = {
@@ -300,8 +300,8 @@ static const struct rule {
 };
 #define N_RULES (sizeof rules / sizeof *rules)
 
-/* Returns the rule of a part called `name`; NULL if there is none. A name that
-   removes layers ends in their number. */
+/* Returns the rule of a part called `name`; NULL if there is none. Accepts a
+   number after ScFuFFNi and ScFuFFNe. */
 static const struct rule *find_rule(const char *name)
 {
     for (size_t i = 0; i < N_RULES; i++) {
@@ -329,7 +329,7 @@ static es_status unknown_part(const arch_part *part, bool first)
 
 /* --- parts with ranges ---------------------------------------------------- */
 
-/* Copies the members that belong to a kind of part. */
+/* Copies the members that describe parts of one kind. */
 static void set_kind(es_layer_parts *to, es_part_kind kind,
                      const es_layer_parts *from)
 {
@@ -402,8 +402,8 @@ int64_t es_arch_next_change(const es_arch *arch, int64_t layer, int64_t n_layer)
     return next;
 }
 
-/* Refuses a range that overlaps a range of the same kind, or of an activation
-   and a Sc... FFN. */
+/* Refuses a new range that overlaps a range of the same kind, and an activation
+   whose range overlaps that of a Sc... FFN. */
 static es_status check_overlap(const es_arch *arch, const arch_part *part,
                                const es_arch_span *new)
 {
@@ -424,8 +424,8 @@ static es_status check_overlap(const es_arch *arch, const arch_part *part,
     return ES_OK;
 }
 
-/* Sets the members of the whole architecture for a part with a range, which
-   `own` contains. */
+/* Adds a ranged part, the only part in `own`, to the members of `arch` that
+   summarise all layers. */
 static es_status add_to_whole(es_arch *arch, const arch_part *part,
                               const es_arch *own, bool is_first)
 {
@@ -454,8 +454,8 @@ static es_status add_to_whole(es_arch *arch, const arch_part *part,
     return ES_OK;
 }
 
-/* Adds the part that `own` contains as the part of a range of layers. Keeps the
-   ranges in order. */
+/* Inserts a ranged part, the only part in `own`, into the sorted list of
+   ranges. */
 static es_status add_span(es_arch *arch, const arch_part *part,
                           es_part_kind kind, const es_arch *own)
 {
@@ -479,9 +479,9 @@ static es_status add_span(es_arch *arch, const arch_part *part,
                         at == 0 || arch->spans[at - 1].kind != kind);
 }
 
-/* Refuses a part whose kind the text already has, and an activation in a Sc...
-   FFN. `whole` and `ranged` are the kinds of the parts before it that hold for
-   all layers and for ranges of layers. */
+/* Refuses a part whose kind has already appeared, and an activation together
+   with a Sc... FFN. `whole` and `ranged` are the kinds of the parts read so
+   far: those without a range and those with one. */
 static es_status check_kind(const arch_part *part, const struct rule *rule,
                             unsigned whole, unsigned ranged)
 {
@@ -490,8 +490,8 @@ static es_status check_kind(const arch_part *part, const struct rule *rule,
         return refuse_part(part, "the attention holds for all layers: give the "
                                  "range to another part, as in G[0-5]");
     if (part->has_range && rule->read == read_removed)
-        return refuse_part(part, "the number of removed FFNs already names "
-                                 "layers: leave out the range");
+        return refuse_part(part, "the number of removed FFNs already "
+                                 "determines the layers: leave out the range");
     if (part->has_range && rule->value == ES_ACT_SWIGLU &&
         rule->kind == KIND_ACT)
         return refuse_part(part, "SwiGLU has a third matrix and applies to "
@@ -510,8 +510,8 @@ static es_status check_kind(const arch_part *part, const struct rule *rule,
     return ES_OK;
 }
 
-/* Refuses an architecture in which the part that was just read names a matrix
-   that another part normalises too. */
+/* Refuses an architecture in which the part just read normalises a matrix that
+   another part also normalises. */
 static es_status check_matrices(const es_arch *arch, const arch_part *part)
 {
     for (int i = -1; i < arch->n_spans; i++) {
@@ -540,7 +540,8 @@ static es_status read_rule(es_arch *arch, const arch_part *part,
     return ES_OK;
 }
 
-/* The kinds of the parts that were read, and the architecture so far. */
+/* State of the parser: the kinds of the parts read so far, and the architecture
+   that they describe. */
 typedef struct reading {
     es_arch *arch;
     unsigned whole, ranged;
@@ -704,8 +705,8 @@ es_status es_arch_parse(es_arch *out, const char *text)
 static void print_softmax(es_text *text, const es_arch *arch)
 {
     char number[ES_FLOAT_TEXT_MAX];
-    const char *open = "("; /* opening parenthesis; replaced by a comma after
-                               the first option */
+    const char *open = "("; /* separator before the next option: "(" before the
+                               first option, then "," */
     es_text_append(text, "SM");
     if (arch->temperature) {
         es_text_append(text, "%st%s", open, arch->direct ? ",direct" : "");

@@ -43,23 +43,26 @@ typedef enum es_slope_kind {
 typedef enum es_ffn_kind {
     ES_FFN_TWO,    /* two matrices, d -> m d -> d, with or without activation */
     ES_FFN_SCALED, /* ScFFN */
-    ES_FFN_FUSED   /* ScFuFFN, ScFuFFNe x, ScFuFFNi x */
+    ES_FFN_FUSED   /* fused FFN: ScFuFFN; ScFuFFNe x and ScFuFFNi x also remove
+                      the FFN of the first or last x layers */
 } es_ffn_kind;
 
 /** Bits that name the matrices to which WNorm or SNorm applies. */
 enum { ES_NORM_QK = 1, ES_NORM_V = 2, ES_NORM_O = 4, ES_NORM_FFN = 8 };
 
 /**
- * The largest power of PowerSoftmax. Up to this power float32 keeps four digits
- * of a weight.
+ * The largest power of PowerSoftmax. Up to this power, weights computed in
+ * float32 have four correct digits.
  */
 #define ES_POWER_MAX 64
 
-/** Kinds of parts of which a part holds either for all layers or for a range of
- *  layers, in the order of the canonical form. */
+/**
+ * Kinds of parts that can be restricted to a range of layers, in the order of
+ * the canonical form.
+ */
 typedef enum es_part_kind {
     ES_PART_NORM,         /* LN, RN */
-    ES_PART_ACTIVATION,   /* G, GT, GS, R, LR, SwiGLU */
+    ES_PART_ACTIVATION,   /* activation: G, GT, GS, R, LR, SwiGLU */
     ES_PART_FFN,          /* ScFFN, ScFuFFN */
     ES_PART_WEIGHT_NORM,  /* WNorm */
     ES_PART_SPECTRAL_NORM /* SNorm */
@@ -100,13 +103,13 @@ typedef struct es_arch {
     /* Choice of the row length L; PSM(p,length) multiplies its epsilon by L; RA
      * divides by L and never has ES_LENGTH_NONE. */
     es_row_length length;
-    /* The next members hold for all layers, unless parts of their kind have
-     * ranges: the norms and matrices are then those of any layer, and the
-     * activation and the FFN are those of the first range. es_arch_parts
-     * returns the parts of a layer. */
+    /* The members below describe all layers, unless parts of their kind have
+     * ranges. With ranges, the norms and matrices are those that occur in at
+     * least one layer, and the activation and the FFN are those of the first
+     * range. es_arch_parts returns the parts of a single layer. */
     bool layer_norm;          /* LN */
     bool rms_norm;            /* RN; never true together with layer_norm */
-    es_activation activation; /* of every FFN that is not a Sc... FFN */
+    es_activation activation; /* of every FFN except Sc... FFNs */
     es_slope_kind slope_kind; /* the kind of the learnable slopes, if any */
     double slope;             /* slope of a leaky ReLU: fixed, or the initial
                                  value of a learnable one; if activations have
@@ -118,10 +121,10 @@ typedef struct es_arch {
     unsigned weight_norm, spectral_norm; /* bit sets of ES_NORM_... */
     bool entropy_reg;                    /* EReg(...) */
     int n_spans;                         /* number of parts that have ranges */
-    es_arch_span spans[ES_ARCH_SPANS_MAX]; /* (n_spans) by kind, and those of a
-                                              kind by layer; layers outside the
-                                              ranges of a kind have no such
-                                              part */
+    es_arch_span
+        spans[ES_ARCH_SPANS_MAX]; /* (n_spans) sorted by kind, then by layer; a
+                                     layer outside all ranges of a kind has no
+                                     part of this kind */
 } es_arch;
 
 /**
@@ -136,13 +139,14 @@ typedef struct es_arch {
  */
 es_status es_arch_parse(es_arch *out, const char *text) ES_MUST_USE;
 
-/** Returns the parts of a layer, also if the layer's FFN is removed. */
+/** Returns the parts of a layer, even if the layer's FFN is removed. */
 es_layer_parts es_arch_parts(const es_arch *arch, int64_t layer);
 
 /**
- * Returns the first layer after `layer` that may have other parts than `layer`,
- * or that has an FFN if `layer` has none or the reverse; n_layer if there is no
- * such layer. A loop over these layers is short for any n_layer.
+ * Returns the first layer after `layer` whose parts may differ from those of
+ * `layer`, or where the presence of an FFN changes; n_layer if there is no such
+ * layer. A loop that steps from change to change is short even if n_layer is
+ * large.
  */
 int64_t es_arch_next_change(const es_arch *arch, int64_t layer,
                             int64_t n_layer);

@@ -16,7 +16,8 @@ void es_program_print_completions(FILE *out, const es_program *program,
 
 /**
  * Prints, for bash, one branch of a `case` over the verb (the empty string for
- * a program without a verb). The branch sets `words` to the options.
+ * a program without a verb). The branch sets the shell variable `words` to the
+ * options.
  */
 void es_options_print_completion(FILE *out, const es_command *command);
 

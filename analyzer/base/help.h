@@ -36,7 +36,8 @@ void es_help_print_wrapped(FILE *out, const char *text, int indent, int width);
 /**
  * Prints the --help text of one command in `width` columns, at least 40.
  *
- *   all  true: also print command->further; false: name the command that does
+ *   all  true: also print command->further; false: name the command that prints
+ *        it
  */
 void es_options_print_help(FILE *out, const es_command *command, int width,
                            bool all);

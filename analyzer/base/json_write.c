@@ -1,4 +1,4 @@
-/* Writes JSON to a stream. The main state is whether the next value needs a
+/* Writes JSON to a stream. The writer tracks whether the next value needs a
  * comma: it does after a value or a closing bracket, but not after a name or an
  * opening bracket. Text is escaped in pieces that fit a fixed buffer, so the
  * writer needs no heap memory. */

@@ -105,8 +105,8 @@ void es_kernel_close_from(int first)
     if (syscall(SYS_close_range, (unsigned)first, UINT_MAX, 0) == 0 ||
         close_by_listing(first))
         return;
-    /* Descriptors may lie above a limit that was lowered later, so try at least
-       64 Ki numbers. */
+    /* If the limit was lowered, descriptors may be open above it, so try at
+       least 64 Ki numbers. */
     int end = 1 << 16;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < INT_MAX &&
         (int)limit.rlim_max > end)
@@ -117,7 +117,9 @@ void es_kernel_close_from(int first)
 
 /* --- processes ------------------------------------------------------------ */
 
-#define START_TIME 22 /* number of the start time's field in /proc/PID/stat */
+#define START_TIME                                                             \
+    22 /* number of the field in /proc/PID/stat that contains the start time   \
+        */
 
 uint64_t es_kernel_start_time(pid_t pid)
 {

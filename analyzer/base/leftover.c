@@ -46,7 +46,7 @@ static bool is_local(int folder)
     if (fstatfs(folder, &about) != 0)
         return false;
     switch ((unsigned long)about.f_type) {
-    case EXT4_SUPER_MAGIC: /* ext2 and ext3 have the same number */
+    case EXT4_SUPER_MAGIC: /* ext2 and ext3 have the same magic number */
     case XFS_SUPER_MAGIC:
     case BTRFS_SUPER_MAGIC:
     case F2FS_SUPER_MAGIC:
@@ -70,8 +70,8 @@ static bool take_lease(int fd)
 
 void es_leftover_unlink(int folder, const char *file)
 {
-    /* The file itself, "", is removed last, because a later attempt could not
-       find the other files without it. */
+    /* The file itself (ending "") is removed last, because a later attempt
+       could not find the other files without it. */
     static const char *const endings[] = {"-wal", "-shm", "-journal", "-lock",
                                           ""};
     char name[PATH_MAX];

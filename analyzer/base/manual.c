@@ -54,7 +54,7 @@ static void print_title(FILE *out, const es_command *command)
     fputs("\n.fi\n", out);
 }
 
-/* Prints a word and the sentence that explains it. */
+/* Prints an entry of a list: a word and the sentence that explains it. */
 static void print_entry(FILE *out, const char *word, const char *sentence)
 {
     fputs(".TP\n.B ", out);

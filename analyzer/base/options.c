@@ -184,8 +184,8 @@ void es_option_print_sentence(char *out, size_t size, const es_command *command,
 
 /* --- the command line -----------------------------------------------------*/
 
-/* The table in getopt_long's form. Long options are numbered from FIRST_LONG,
-   above all letters. */
+/* The table converted for getopt_long. Long options get numbers from
+   FIRST_LONG, above all character codes. */
 enum { FIRST_LONG = 256 };
 
 typedef struct getopt_tables {
@@ -431,7 +431,8 @@ static es_status take_option(const parsing *p, const es_option *option,
                : es_option_set(p->target, option, value, where);
 }
 
-/* Stores a positional argument in the target of the row without a name. */
+/* Stores a positional argument in the target of the table row that has no name.
+ */
 static es_status take_argument(const parsing *p, const char *value)
 {
     const unsigned takes = p->command->takes;

@@ -35,19 +35,18 @@
 
 typedef enum es_option_type {
     ES_OPTION_FLAG, /* bool */
-    ES_OPTION_INT, /* an int, int64_t or uint64_t; the size of the field decides
-                      which */
-    ES_OPTION_REAL,   /* double */
-    ES_OPTION_TEXT,   /* const char *, borrowed from the command line */
-    ES_OPTION_COPY,   /* char[size] */
-    ES_OPTION_CHOICE, /* an enum: the index of the value in `choices` */
+    ES_OPTION_INT,  /* an int, int64_t or uint64_t, distinguished by the size of
+                       the field and the row's limits */
+    ES_OPTION_REAL, /* double */
+    ES_OPTION_TEXT, /* const char *, borrowed from the command line */
+    ES_OPTION_COPY, /* char[size] */
+    ES_OPTION_CHOICE, /* an enum, set to the index of the value in `choices` */
     ES_OPTION_SET,  /* an enum that is set to `least`; the option takes no value
                      */
-    ES_OPTION_LIST, /* char **: array owned by the struct, of borrowed
-                       strings, with its length */
+    ES_OPTION_LIST, /* char **: array of borrowed strings, owned by the struct;
+                       its length is in a second field */
     ES_OPTION_CALL, /* any type: the function `read` stores the value */
-    ES_OPTION_END, /* an option that ends the parsing, like --help and --version
-                    */
+    ES_OPTION_END,  /* ends the parsing, like --help and --version */
 } es_option_type;
 
 typedef struct es_option es_option;
@@ -98,9 +97,9 @@ struct es_option {
     unsigned tags;       /* bit set whose meaning the program defines */
 };
 
-/* Macros that fill in the remaining fields of a row, one macro for each type of
-   option. They set the offset and size of the struct's field and the limits of
-   the type. The compiler checks that the field has the type of the option. */
+/* Macros for the last part of a row, one macro for each type of option. They
+   set the option's type, its limits, and the offset and size of the struct's
+   field. The compiler checks that the field has the C type of the option. */
 #define ES_OPT_FIELD(record, field)                                            \
     .offset = offsetof(record, field), .size = sizeof(((record *)0)->field)
 #define ES_OPT_CHECKED(record, field, expected)                                \
@@ -127,7 +126,9 @@ struct es_option {
     ES_OPT_FIELD(record, field)
 #define ES_OPT_CALL(record, field, function)                                   \
     .type = ES_OPTION_CALL, .read = function, ES_OPT_FIELD(record, field)
-/** Calls `function` with the whole struct instead of one field. */
+/**
+ * Makes the option call `function` with the whole struct instead of one field.
+ */
 #define ES_OPT_ALL(function) .type = ES_OPTION_CALL, .read = function
 
 /**
@@ -157,17 +158,19 @@ typedef struct es_command {
     const char *summary;  /* one line */
     const char *details;  /* paragraphs printed after the options in --help
                              and in the manual page; may be NULL */
-    /* Further paragraphs for `help VERB --all` and the manual page, and what
-     * they describe, such as "deliveries"; may be NULL. */
+    /* `further`: paragraphs printed only by `help VERB --all` and in the manual
+     * page; `further_about`: their subject, such as "deliveries". Both may be
+     * NULL. */
     const char *further, *further_about;
     const es_option *options;
     size_t n_options; /* number of rows, at most ES_MAX_OPTIONS */
-    unsigned takes; /* bit set: only rows with one of these tags are options of
-                       this command; 0: all rows */
-    unsigned hides; /* bit set: help omits the default of rows with one of
-                       these tags */
-    unsigned old;   /* bit set: rows with one of these tags are options, but
-                       help, manual page and completions leave them out */
+    unsigned takes;   /* bit set: this command has only the options whose rows
+                         have one of these tags; 0: all options */
+    unsigned hides;   /* bit set: help omits the default of rows with one of
+                         these tags */
+    unsigned
+        old; /* bit set: options whose rows have one of these tags are accepted,
+                but omitted from help, manual page and completions */
     /**
      * Returns a struct that holds the defaults of rows without `value`, for the
      * help text. NULL: the help omits the defaults of these rows.
@@ -215,8 +218,8 @@ es_status es_options_default(void *target,
                              const es_command *command) ES_MUST_USE;
 
 /**
- * Parses argv[1..argc) into the targets of the rows, first the options and
- * then the arguments. Not thread-safe, because getopt uses globals.
+ * Parses argv[1..argc) into the targets of the rows, first the options and then
+ * the positional arguments. Not thread-safe, because getopt uses globals.
  *
  *   target  the program's struct. Lists in it must be initialised as NULL and
  *           0; each gets capacity for all of argv, and the caller frees it

@@ -125,7 +125,7 @@ static es_status write_directly(es_outfile *file, int fd)
     file->stream = fdopen(fd, "w");
     if (file->stream)
         return ES_OK;
-    int reason = errno; /* EINVAL if `fd` is open only for reading */
+    int reason = errno; /* EINVAL means that `fd` is open only for reading */
     close(fd);
     return es_fail(ES_EIO, "%s: cannot write: %s", file->path,
                    strerror(reason));
@@ -270,8 +270,8 @@ es_status es_outfile_open(es_outfile **out, FILE **stream, const char *path)
 }
 
 /**
- * Calls fsync. Returns 0 also if the descriptor cannot be synced, as for a pipe
- * and on some file systems.
+ * Calls fsync. Also returns 0 if descriptors of this kind cannot be synced, as
+ * for a pipe and on some file systems.
  */
 static int sync_descriptor(int fd)
 {

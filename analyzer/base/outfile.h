@@ -14,10 +14,10 @@ typedef struct es_outfile es_outfile;
  *   out     owned by the caller, who must close or abandon it
  *   stream  borrowed; the caller writes to it
  *
- * A link is followed to its target. The new file has the mode of the file that
- * it replaces, else 0666 minus the umask. Temporary files of killed processes
- * are removed from the folder: analyzer/base/leftover.h. A FIFO, a device or
- * /dev/stdout is written directly.
+ * If `path` is a link, its target is replaced. The new file has the mode of the
+ * file that it replaces, else 0666 minus the umask. Temporary files that killed
+ * processes left in the folder are removed (analyzer/base/leftover.h). A FIFO,
+ * a device or /dev/stdout is written directly.
  *
  * Returns ES_OK, ES_EIO (a directory, not writable, ...) or ES_ENOMEM.
  */
@@ -45,8 +45,8 @@ es_status es_outfile_finish(es_outfile *file, es_status status) ES_MUST_USE;
 /**
  * Returns the path of the temporary file, which is empty at first. It is for
  * callers that open the file by name (es_writer) and sync it themselves; they
- * may also replace the file. Returns NULL for standard output, a FIFO or a
- * device, which have no temporary file.
+ * may also replace the temporary file. Returns NULL for standard output, a FIFO
+ * or a device, which have no temporary file.
  */
 const char *es_outfile_temporary(const es_outfile *file);
 

@@ -1,8 +1,8 @@
-/* Starts, watches and ends processes, for all programs and for the library in a
-   host program. Starts programs with vfork, because fork is slow in a host that
-   has mapped hundreds of gigabytes, and because posix_spawn does not offer some
-   calls that the child needs, such as requesting a signal when its parent dies.
- */
+/* Starts, watches and ends processes, for all programs and for the library,
+   which runs inside a host program. Starts programs with vfork, because fork is
+   slow in a host that has mapped hundreds of gigabytes, and because posix_spawn
+   does not offer some calls that the child needs, such as requesting a signal
+   when its parent dies. */
 #include "analyzer/base/process.h"
 
 #include "analyzer/base/kernel.h"
@@ -98,8 +98,8 @@ static int become(const es_process_options *options, pid_t parent,
     }
     if (!set_descriptors(options))
         return errno;
-    /* Signal handlers are the caller's functions and must not run in the
-       child. */
+    /* Handlers are functions of the caller, so reset them: they must not run in
+       the child. */
     es_process_place place = options->place;
     sigset_t none;
     for (int number = 1; number < NSIG; number++) {

@@ -4,7 +4,7 @@
  * programs. Each process is identified by its pidfd, so that a signal or a wait
  * never reaches another process. No zombie remains once es_process_wait has
  * returned true. Without a pidfd (Linux before 5.3, or a container that refuses
- * it), process number and start time identify the process.
+ * pidfds), process number and start time identify the process.
  */
 #ifndef ES_PROCESS_H
 #define ES_PROCESS_H
@@ -58,12 +58,12 @@ typedef enum es_process_place {
 } es_process_place;
 
 typedef struct es_process {
-    pid_t pid;        /* process number; 0: no process */
-    es_held handle;   /* the pidfd */
-    bool watched;     /* true if `fd` is or was a pidfd; false if the kernel
-                         gave none */
-    uint64_t started; /* start time by es_kernel_start_time, if there is no
-                         pidfd; 0 if unknown */
+    pid_t pid;      /* process number; 0: no process */
+    es_held handle; /* the pidfd */
+    bool watched; /* true if the kernel supplied a pidfd, even if it was closed
+                     later */
+    uint64_t started; /* start time from es_kernel_start_time, set if there is
+                         no pidfd; 0 if unknown */
     es_process_place place;
     int error; /* errno if the program could not be executed, otherwise 0 */
 } es_process;
@@ -79,7 +79,8 @@ typedef struct es_process_options {
                           > 0, the child inherits no other descriptor */
     size_t n_passed;
     es_process_place place;
-    int death_signal; /* signal to send when the calling thread ends; 0: none */
+    int death_signal; /* signal that the child gets when the calling thread
+                         ends; 0: none */
     /* Affects a program that cannot be executed: instead of an error,
        es_process_start reports a process that ends with code 127 (no such file)
        or 126, and stores the errno in out->error. */
@@ -128,8 +129,8 @@ void es_process_end_text(char *out, size_t size, const es_process_end *end);
 bool es_process_wait(es_process_end *end, es_process *process, int64_t ms);
 
 /**
- * Waits for the end of a process and kills it at the time limit, with its
- * group if it leads one. Returns false if it had to be killed.
+ * Waits for the end of a process. At the time limit, kills the process and, if
+ * it leads a process group, the group. Returns false if it had to be killed.
  */
 bool es_process_wait_or_kill(es_process_end *end, es_process *process,
                              int64_t ms);
@@ -156,8 +157,9 @@ void es_process_free(es_process *process);
 bool es_process_self(char out[PATH_MAX]);
 
 /**
- * Writes the folder of `file` followed by `tail` ("/entropy-train"). Returns
- * true if the resulting path is an executable file.
+ * Writes the path of a file next to `file`: the folder of `file`, followed by
+ * `tail` ("/entropy-train"). Returns true if the resulting path is an
+ * executable file.
  */
 bool es_process_beside(char out[PATH_MAX], const char *file, const char *tail);
 

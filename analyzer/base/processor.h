@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 /**
- * x86 instructions that the processor has and whose registers the system saves.
- * ES_HAS_AVX512 stands for AVX-512 F, BW, DQ and VL.
+ * Bits for x86 instruction sets that the processor has and whose registers the
+ * system saves. ES_HAS_AVX512 stands for AVX-512 F, BW, DQ and VL.
  */
 enum {
     ES_HAS_SSE42 = 1 << 0,
@@ -23,13 +23,13 @@ enum {
 /** Returns the bits ES_HAS_... of this machine; 0 unless it is an x86. */
 unsigned es_processor_instructions(void);
 
-/** Instructions that a set of vector kernels needs. */
+/** Instruction sets for which the vector kernels are compiled. */
 typedef enum es_vectors {
     ES_VECTORS_PLAIN,  /* plain C, needs no special instructions */
     ES_VECTORS_AVX2,   /* AVX2 and FMA */
     ES_VECTORS_AVX512, /* AVX-512 F, BW, DQ and VL */
-    ES_VECTORS_AMX     /* AMX tiles of bfloat16 and of bytes, and AVX-512
-                          with instructions for both types */
+    ES_VECTORS_AMX     /* AMX for bfloat16 and bytes, and AVX-512 with its
+                          instructions for these types */
 } es_vectors;
 
 /**

@@ -58,7 +58,7 @@ void es_progress_draw(es_progress *progress, const char *line);
  */
 void es_progress_wipe(es_progress *progress);
 
-/** Erases the line; nothing is drawn after this call. */
+/** Erases the line and ends the drawing; later calls draw nothing. */
 void es_progress_end(es_progress *progress);
 
 /**

@@ -8,8 +8,8 @@
    because it is probably uninitialised memory. */
 #define MOST 4096
 
-/* Reads the size with memcpy, because a binding may pass an unaligned address.
- */
+/* Reads the `size` member with memcpy, because a language binding may pass an
+ * unaligned address. */
 static es_status read_size(size_t *size, const void *from, const char *name)
 {
     if (!from)

@@ -18,9 +18,10 @@
 #endif
 
 typedef enum es_status {
-    ES_DONE = 1,       /* a cursor has reached its end; not an error */
-    ES_OK = 0,         /* success */
-    ES_EUSAGE = -1,    /* an option, verb, architecture or rule is wrong */
+    ES_DONE = 1, /* a cursor has reached its end; not an error */
+    ES_OK = 0,   /* success */
+    ES_EUSAGE =
+        -1, /* the user gave a wrong option, verb, architecture or rule */
     ES_EARGUMENT = -2, /* the caller broke the function's contract */
     ES_EIO = -3,       /* an input or output operation failed */
     ES_EFORMAT = -4,   /* the content of an input is malformed */
@@ -30,7 +31,8 @@ typedef enum es_status {
     ES_ENOMEM = -8,    /* out of memory, or a size overflows */
     ES_EFORK = -9,     /* a forked child used its parent's recorder */
     ES_EBROKEN = -10,  /* the recorder process is gone */
-    ES_EFULL = -11, /* the ring buffer stayed full, so the frame was dropped */
+    ES_EFULL = -11, /* the ring buffer to the recorder stayed full, so the frame
+                       was dropped */
     ES_EINTERNAL = -12 /* a bug in entropy-scan */
 } es_status;
 

@@ -32,8 +32,8 @@ void es_text_append(es_text *text, const char *fmt, ...)
 void es_text_unwrap(char *out, const char *name)
 {
     static const char compiled[] = "_orig_mod.", parallel[] = "module.";
-    /* at_root: true at the start of the name and after a '/'; at_part: true at
-     * the start of every part of the name. */
+    /* at_root: true at the start of the name and after a '/'; at_part: also
+     * true after every dot. */
     bool at_root = true, at_part = true;
     while (*name) {
         if (at_part && strncmp(name, compiled, sizeof compiled - 1) == 0) {
@@ -56,8 +56,8 @@ bool es_text_ends(const char *text, const char *ending)
     return n >= m && strcmp(text + n - m, ending) == 0;
 }
 
-/* A growing text in a fixed buffer, like es_text, but truncated only between
-   characters. */
+/* A text that grows in a fixed buffer, like es_text, but is truncated only
+   between characters. */
 typedef struct sink {
     char *bytes;
     size_t size, length;
@@ -366,7 +366,7 @@ static es_status not_a_number(const char *text, size_t n)
                    text);
 }
 
-/* Reads "NaN(0x7fc00001)": the bits of any NaN, in hexadecimal. */
+/* Reads a NaN whose bits are written in hexadecimal: "NaN(0x7fc00001)". */
 static bool parse_nan_bits(float *out, const char *text)
 {
     char *end;
