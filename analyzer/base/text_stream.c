@@ -17,7 +17,7 @@ typedef struct memory {
     /* length: number of bytes up to the highest position that has been
      * written. */
     size_t capacity, length, position;
-    bool failed; /* true once memory ran out; every later write fails too */
+    bool failed; /* true if memory has run out; all later writes fail */
 } memory;
 
 /* Ensures a capacity of n bytes. Added bytes are zero, so the text is always

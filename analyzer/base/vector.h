@@ -46,14 +46,14 @@ static inline void store(float *to, vec v)
     memcpy(to, &v, sizeof v);
 }
 
-/* Selects, lane by lane, a where `where` is true and b elsewhere. `where` is
-   the result of a comparison. */
+/* Takes, lane by lane, the value of a where `where` is true and the value of b
+   elsewhere. `where` is the result of a comparison. */
 static inline vec choose(ivec where, vec a, vec b)
 {
     return (vec)(((ivec)a & where) | ((ivec)b & ~where));
 }
 
-/* Returns a mask with the lanes below n set; n may be LANES. */
+/* Returns a mask in which the first n lanes are set; n may be LANES. */
 #if defined(ES_VECTOR_AVX512)
 static inline __mmask16 first_lanes(int n)
 {
@@ -183,7 +183,8 @@ static inline vec smaller(vec a, vec b)
 #endif
 }
 
-/* Returns the sum of the lanes, always added in the same order, by halves. */
+/* Returns the sum of the lanes. Always adds in the same order: the two halves
+   of the vector, then the halves of the result, and so on. */
 static inline float sum_lanes(vec v)
 {
     float lane[LANES];
@@ -211,8 +212,8 @@ static inline float largest_lane(vec v)
  */
 static inline vec vec_exp_below(vec x)
 {
-    const float shift = 0x1.8p23f; /* adding this constant rounds to an
-                                      integer */
+    const float shift =
+        0x1.8p23f; /* adding this constant rounds a number to an integer */
     x = larger(splat(-104), x);
     vec t = x * splat(1.44269504f) + splat(shift);
     vec n = t - splat(shift);
@@ -330,11 +331,11 @@ static const float inverse_log[16] = {
 
 /**
  * Returns the base-2 logarithm of normal x > 0 with error below 1.5e-7 (1 +
- * |log2(x)|), exact for powers of two; NaN for x < 0; for NaN and infinity the
- * result makes x log2(x) non-finite. The method is x = m 2^k. With AVX-512, 1
- * <= m < 2 and log2(x) = k - log2(c) + log2(1 + r), with r = m c - 1 between
- * -1/32 and 1/16; with other instruction sets 3/4 <= m < 3/2 and r = m - 1.
- * log2(1 + r) is a minimax polynomial.
+ * |log2(x)|), exact for powers of two; NaN for x < 0; for NaN and infinity, a
+ * value for which x log2(x) is not finite. The method is x = m 2^k. With
+ * AVX-512, 1 <= m < 2 and log2(x) = k - log2(c) + log2(1 + r), with r = m c - 1
+ * between -1/32 and 1/16; with other instruction sets 3/4 <= m < 3/2 and r = m
+ * - 1. log2(1 + r) is a minimax polynomial.
  */
 static inline vec vec_log2(vec x)
 {

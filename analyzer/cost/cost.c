@@ -2,7 +2,7 @@
  * Lists the inventory of a forward pass and predicts its communication and
  * latency: multiplies the counts of analyzer/cost/flops.h by the coefficients
  * that `make cost-fit` writes into coefficients.inc.h. Used by the verb cost,
- * the figures, and the fields of runs.
+ * by the figures, and for the cost fields of runs.
  */
 #include "analyzer/cost/cost.h"
 
@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes or seconds per unit of an item, with their standard deviation. All
-   coefficients of one group were fitted as multiples of a single number, so
+/* Bytes or seconds per unit of an item, with the standard deviation. The
+   coefficients of one group are fixed multiples of a single fitted number, so
    their errors are correlated. */
 typedef struct coefficient {
     double value, deviation;
@@ -51,8 +51,8 @@ static double count_norms(const es_cost_model *model)
     return n > 0 ? n : model->first_norm + model->final_norm;
 }
 
-/* Count the values that enter and leave the matrices of all FFNs, and of one
- * attention, for each token. */
+/* Count the values per token that enter and leave the weight matrices: those of
+ * all FFNs, and those of one layer's attention. */
 static double ffn_numbers(const es_cost_shape *shape)
 {
     const double d = (double)shape->d_model;
@@ -206,10 +206,10 @@ void es_cost_parts(double out[ES_N_COST_ITEMS], es_cost_kind kind,
         out[i] = known ? out[i] * coefficients[kind][i].value : NAN;
 }
 
-/* Returns the variance of the logarithm of a model's cost, where `parts` are
-   the costs by item. If `other`, a second model's costs by item, is not NULL,
-   returns the variance of the logarithm of the ratio of the two costs; the
-   errors of equal shares of an item then cancel. */
+/* Returns the variance of the logarithm of a model's cost `sum`; `parts` are
+   its costs by item. If `other`, the costs by item of a second model, is not
+   NULL, returns the variance of the logarithm of the ratio of the two costs;
+   errors of items with equal shares in both costs cancel. */
 static double spread(es_cost_kind kind, const double *parts, double sum,
                      const double *other, double other_sum)
 {

@@ -19,9 +19,9 @@ typedef struct es_cost_model {
     int64_t ctx;     /* T, number of tokens; the batch is one sequence */
     int64_t vocab;   /* V, size of the vocabulary; unknown if below 1 */
     bool final_norm; /* true if a LayerNorm follows the last layer of an
-                        architecture without LN. Unused for architectures with
-                        LN, also in some layers only, because AERO's tables do
-                        not count their final LayerNorm */
+                        architecture without LN. Ignored if any layer has LN,
+                        because AERO's tables do not count the final LayerNorm
+                        of such models */
     bool first_norm; /* true if a LayerNorm precedes the first layer of an
                         architecture without LN, as in the simplified block.
                         AERO's tables do not count it */
@@ -31,11 +31,11 @@ typedef struct es_cost_model {
 typedef enum es_cost_item {
     ES_COST_SOFTMAX,    /* L H T T scores */
     ES_COST_LAYER_NORM, /* T d per LayerNorm */
-    ES_COST_GELU,       /* T m d for each FFN with a GELU (G, GT, GS) */
-    ES_COST_RELU,       /* T m d for each FFN with a ReLU (R, LR) */
-    ES_COST_LINEAR,     /* values entering and leaving products with the
-                           layers' weights: T (2 d) per d x d matrix, T 2 (m
-                           + 1) d per FFN of two matrices */
+    ES_COST_GELU,       /* GELUs: T m d for each FFN with G, GT or GS */
+    ES_COST_RELU,       /* ReLUs: T m d for each FFN with R or LR */
+    ES_COST_LINEAR,     /* values that enter or leave products with the layers'
+                           weights: 2 T d per d x d matrix, 2 T (m + 1) d per FFN of
+                           two matrices */
     ES_COST_OUTPUT,     /* T V logits */
     ES_COST_FIXED,      /* 1, for the constant part of every pass */
     ES_N_COST_ITEMS
@@ -139,8 +139,8 @@ es_modelled es_cost_predict(es_cost_kind kind, const es_cost_model *model);
 
 /**
  * Predicts the cost of n units of a single item, for example of the GELUs of
- * one layer. The interval is as wide as for shapes outside the fitted range.
- * NaN if n is NaN.
+ * one layer. The relative width of the interval is that of a model outside the
+ * fitted range. All fields are NaN if n is NaN.
  */
 es_modelled es_cost_of_numbers(es_cost_kind kind, es_cost_item item, double n);
 
@@ -155,10 +155,10 @@ void es_cost_parts(double out[ES_N_COST_ITEMS], es_cost_kind kind,
 
 /**
  * Returns the ratio base / model of the two predicted costs: how many times
- * cheaper the model is than the base. The errors of common parts cancel, so the
- * interval is narrower than the intervals of the two costs. If both models have
- * the same counts, the ratio is exactly 1. NaN if one of the costs cannot be
- * modelled.
+ * cheaper the model is than the base. The errors of items that both models
+ * share cancel, so the relative interval is narrower than those of the two
+ * costs. If both models have the same counts, the ratio is exactly 1. NaN if
+ * one of the costs cannot be modelled.
  */
 es_modelled es_cost_saving(es_cost_kind kind, const es_cost_model *base,
                            const es_cost_model *model);

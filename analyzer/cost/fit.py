@@ -30,7 +30,7 @@ FIGURE_1 = {"table": "F1", "group": "Base", "arch": "SM+R", "n_layer": "12",
 
 
 def count(scan, row):
-    """Counts the items of the row's model."""
+    """Returns the number of operations of each item in the row's model."""
     # In AERO's tables of other published models (group SOTA), only table 7 uses
     # Languini's vocabulary of 16384, and only in table 7 do the published costs of the
     # simplified block agree with the counts of the full block.
@@ -131,7 +131,7 @@ class Costs:
         self.by_second = fit(self.timed, self.seconds)
 
     def extrapolate(self, x, y, is_known):
-        """Fits to the rows for which is_known is true; returns the errors of the other rows."""
+        """Fits to the rows for which is_known is true; returns the prediction errors of the other rows."""
         known = [i for i, row in enumerate(self.rows) if is_known(i, row)]
         new = [i for i in range(len(y)) if i not in known]
         w = fit([x[i] for i in known], [y[i] for i in known])

@@ -27,24 +27,26 @@ typedef struct es_flops {
 /** Returns true if every size is at least 1. */
 bool es_cost_has_sizes(const es_cost_shape *shape);
 
-/** Numbers of layers, or of norms in all layers. */
+/** Counts over all layers of a model. */
 typedef struct es_layer_counts {
-    double norms;   /* LN or RN: one in each sub-block */
-    double ffns;    /* layers with an FFN */
-    double fused;   /* layers whose FFN is ScFuFFN */
-    double gelus;   /* layers whose FFN has a GELU: G, GT, GS */
-    double relus;   /* layers whose FFN has a ReLU: R, LR */
+    double norms; /* number of LayerNorms or RMSNorms, one in each sub-block */
+    double ffns;  /* layers with an FFN */
+    double fused; /* layers whose FFN is ScFuFFN */
+    double gelus; /* layers whose FFN has a GELU: G, GT, GS */
+    double relus; /* layers whose FFN has a ReLU: R, LR */
     double swiglus; /* layers whose FFN has SwiGLU */
 } es_layer_counts;
 
-/** Counts the parts of all layers. Takes the same time for any number of
- *  layers. All counts are 0 if there is no layer. */
+/**
+ * Counts the parts of all layers. The time does not grow with the number of
+ * layers. All counts are 0 if there is no layer.
+ */
 es_layer_counts es_cost_count_layers(const es_cost_shape *shape);
 
 /**
- * Return widths: of an FFN of two or three matrices, of the queries of all
- * heads together, and of the keys of all heads together. The sizes must be
- * valid.
+ * These functions return the hidden width of an FFN with two or three matrices,
+ * the total width of the queries of all heads, and that of the keys. The sizes
+ * must be valid.
  */
 double es_cost_ffn_width(const es_cost_shape *shape);
 double es_cost_query_width(const es_cost_shape *shape);

@@ -1,6 +1,6 @@
 /* Attention entropy for callers of the library. The file begins with the
-   definition, rows in double precision: kernels are compared with these rows
-   before their first use, and use them for non-finite rows and for heads that
+   reference, which computes rows in double precision: kernels are compared with
+   it before their first use, and call it for non-finite rows and for heads that
    are too wide. A call checks the arguments, determines the rows and keys of
    each sequence, splits them into parts, runs the kernels on the parts and
    reduces the results to heads. The split does not depend on the number of
@@ -18,7 +18,7 @@
 #define LOG_EPSILON 1e-9 /* epsilon inside the logarithm (AERO, eq. 10) */
 #define MOST_LENGTH (1 << 30)
 #define MOST_THREADS 256
-/* Number of multiplications that make another thread worthwhile. */
+/* Number of multiplications for which an additional thread pays off. */
 #define THREAD_WORK 1e5
 
 /* --- rows in double precision --------------------------------------------- */
@@ -211,8 +211,8 @@ const es_entropy_kernels es_entropy_kernels_reference = {
 typedef struct sequence {
     es_entropy_keys keys;
     int n_queries;
-    size_t row;     /* index in the output arrays of row 0 of head 0 */
-    size_t setting; /* index of row 0 in the array of temperatures of a head */
+    size_t row;     /* index of head 0's row 0 in the output arrays */
+    size_t setting; /* index of row 0 in a head's array of temperatures */
     ptrdiff_t in, k;
     const unsigned char *query_mask;
     int parts_per_head;
@@ -220,8 +220,7 @@ typedef struct sequence {
 } sequence;
 
 /**
- * Sums over the rows of one part, which are later added to the sums of the
- * part's head.
+ * Sums over the rows of one part; they are later added to the sums of the head.
  */
 typedef struct part_result {
     es_head_sums share;
@@ -231,19 +230,20 @@ typedef struct part_result {
 typedef struct entropy_call {
     const es_entropy_kernels *set;
     const es_row_arrays *rows;
-    const es_entropy_input *in, *k; /* in: weights or queries; k: keys, or
-                                       NULL with weights */
+    const es_entropy_input *in,
+        *k; /* in: weights or queries; k: keys, or NULL if `in` is weights */
     const es_attention_shape *shape;
     sequence *sequences; /* (B) */
-    int *places;         /* arrays of es_entropy_keys for masked keys */
+    int *places; /* memory for `index` and `count` of the sequences' keys, used
+                    with a mask */
     int64_t n_parts;
-    part_result *results; /* (n_parts), or NULL if no statistics of heads are
-                             requested */
-    float *scratch;       /* (threads,scratch_size) floats of scratch for the
-                             kernels */
+    part_result
+        *results;   /* (n_parts), or NULL if no head statistics are requested */
+    float *scratch; /* (threads,scratch_size) floats of scratch for the
+                       kernels */
     size_t scratch_size, kernel_size;
-    bool needs[ES_N_ROW_STATISTICS]; /* statistics of rows that the requested
-                                        head statistics need */
+    bool needs[ES_N_ROW_STATISTICS]; /* row statistics from which the requested
+                                        head statistics are computed */
     double deadline;                 /* 0: no limit */
     int n_threads;
     _Atomic int64_t next_part;
@@ -252,8 +252,8 @@ typedef struct entropy_call {
 } entropy_call;
 
 /**
- * Hides the keys whose mask (n) is 0. `index` must have space for n numbers and
- * `count` for n + 1.
+ * Hides the keys for which `mask` (keys->n) is 0. `index` must have space for
+ * keys->n numbers, `count` for one more.
  */
 static void mask_keys(es_entropy_keys *keys, const unsigned char *mask,
                       int *index, int *count)
@@ -291,7 +291,7 @@ static void hide_keys(const entropy_call *call, int b, int first_key)
         keys->n = shape->key_lengths[b];
     if (!shape->key_mask)
         return;
-    /* Each sequence needs an array of n and an array of n + 1 numbers. */
+    /* Each sequence needs n numbers for `index` and n + 1 for `count`. */
     index = call->places + 2 * lead + b;
     mask_keys(keys, shape->key_mask + lead, index, index + keys->n);
 }
@@ -352,7 +352,8 @@ static es_status make_sequences(entropy_call *call)
 }
 
 /**
- * Returns the distance between the outputs of consecutive heads of a sequence.
+ * Returns the distance, in rows, between the outputs of consecutive heads of a
+ * sequence.
  */
 static size_t rows_of_head(const entropy_call *call)
 {
@@ -374,7 +375,7 @@ static const sequence *sequence_of(const entropy_call *call, int64_t part)
     return &call->sequences[low];
 }
 
-/** Returns the head of keys that a head of queries uses. */
+/** Returns the key head that a query head uses. */
 static int key_head(const es_attention_shape *shape, int head)
 {
     return shape->n_kv_heads ? head / (shape->n_heads / shape->n_kv_heads)
@@ -426,9 +427,8 @@ static es_entropy_part part_at(const entropy_call *call, int64_t index)
 }
 
 /**
- * Some row statistics are needed for the statistics of heads although the
- * caller has not requested them. Sets their pointers in `rows` to scratch
- * memory.
+ * Points the row statistics that the caller has not requested, but that are
+ * needed for head statistics, to scratch memory.
  */
 static void add_rows(const entropy_call *call, es_row_arrays *rows, float *from)
 {
@@ -636,7 +636,7 @@ static void hide_surplus(const entropy_call *call)
                          (size_t)h * rows_of_head(call) + (size_t)i);
 }
 
-/* Same as es_entropy_with, but for numbered arrays. */
+/* Same as es_entropy_with, but takes arrays that are indexed by statistic. */
 static es_status run_call(const es_entropy_kernels *set,
                           const es_row_arrays *rows,
                           const es_head_arrays *heads,
@@ -673,8 +673,8 @@ done:
 
 /* --- arrays of the caller ------------------------------------------------- */
 
-/* Returns true if the statistic is computed from queries and keys, or from
-   weights unless `from_qk`. */
+/* Returns true if the statistic is computed for this kind of input: queries and
+   keys if `from_qk` is true, otherwise weights. */
 static bool is_computed(es_row_statistic statistic, bool from_qk)
 {
     if (from_qk)
@@ -730,8 +730,9 @@ es_status es_entropy_with(const es_entropy_kernels *set, const es_rows *rows,
 
 static const float trial_sink = 0.5F;
 
-/* The first shape is causal, with whole and partial tiles and a learnt sink;
-   the second has more keys than fit into one chunk. */
+/* Shapes with which the kernels are tried: the first is causal, with whole and
+   partial tiles and a learnt sink; the second has more keys than fit into one
+   chunk. */
 static const es_attention_shape trial_shapes[] = {{.n_batch = 1,
                                                    .n_heads = 1,
                                                    .n_queries = 67,
@@ -778,7 +779,8 @@ static bool close_enough(float got, float wanted)
     return fabsf(got - wanted) <= 1e-5F + 1e-5F * fabsf(wanted);
 }
 
-/* Compares n rows. Statistics that are not computed are 0 in both results. */
+/* Returns true if n rows agree. Statistics that are not computed are 0 in both
+   results. */
 static bool same_results(const trial_results *got, const trial_results *wanted,
                          int n)
 {

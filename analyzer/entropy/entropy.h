@@ -64,8 +64,8 @@
 /**
  * The shape and settings of an attention. `size` is sizeof
  * (es_attention_shape); it lets the library accept programs that were compiled
- * with an older header. A member that is 0 or NULL has the default value that
- * its comment states.
+ * with an older header. If a member is 0 or NULL, the default in its comment
+ * applies.
  *
  * es_entropy_probs supports only the members up to key_mask; the later members,
  * which must then be 0, apply only to es_qk_statistics.
@@ -73,12 +73,13 @@
 typedef struct es_attention_shape {
     size_t size;
     int n_batch;
-    int n_heads;      /* number of heads of queries */
-    int n_queries;    /* at most 2^30 */
-    int n_keys;       /* at most 2^30 */
-    int head_width;   /* D; not used by es_entropy_probs */
-    bool causal;      /* row i sees keys j <= query_offset + i */
-    int n_kv_heads;   /* heads of keys; divides n_heads; 0: n_heads */
+    int n_heads;    /* number of query heads */
+    int n_queries;  /* at most 2^30 */
+    int n_keys;     /* at most 2^30 */
+    int head_width; /* D; not used by es_entropy_probs */
+    bool causal;    /* row i sees keys j <= query_offset + i */
+    int n_kv_heads; /* number of key heads; divides n_heads; 0: same as n_heads
+                     */
     int query_offset; /* -2^30 to 2^30: position of query 0 among the keys */
     const unsigned char *key_mask; /* (B,S), 0: the key is hidden; NULL: all
                                       keys are visible */
@@ -185,8 +186,8 @@ typedef struct es_rows {
     int32_t *nonfinite; /* number of non-finite visible weights */
     float *missing; /* weight of the learnt sink, 0 without a sink; written only
                        by es_qk_statistics */
-    float *distance; /* mean distance |p - j| to the keys, in tokens; written
-                        only by es_qk_statistics */
+    float *distance; /* weighted mean distance |p - j| to the keys, in tokens;
+                        written only by es_qk_statistics */
     float *top;      /* largest weight; written only by es_qk_statistics */
 } es_rows;
 
@@ -202,8 +203,8 @@ typedef struct es_rows {
 typedef struct es_heads {
     size_t size;
     float *entropy;     /* mean, nats */
-    float *entropy_min; /* smallest mean entropy among the sequences, over
-                           finite rows */
+    float *entropy_min; /* smallest of the sequences' mean entropies, each over
+                           the sequence's finite rows */
     float *entropy_max; /* largest */
     float *max_logit;   /* largest */
     float *sink;        /* mean */
