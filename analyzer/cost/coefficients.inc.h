@@ -2,8 +2,8 @@
    (bytes of communication or seconds of latency per unit), its standard
    deviation, and a group number (errors within a group are correlated). The
    relative residuals of the fits and the ranges of the fitted rows follow.
-   Source: AERO (Jha and Reagen, arXiv 2410.13060), tables 4 to 7, figure 1; 28
-   rows. */
+   Source: AERO (Jha and Reagen, arXiv 2410.13060), tables 4 to 7, figure 1;
+   28 rows. */
 /* clang-format off */
 static const coefficient coefficients[][ES_N_COST_ITEMS] = {
     [ES_COST_BYTES] = {

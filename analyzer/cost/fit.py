@@ -131,7 +131,7 @@ class Costs:
         self.by_second = fit(self.timed, self.seconds)
 
     def extrapolate(self, x, y, is_known):
-        """Fits to the rows for which is_known is true; returns the prediction errors of the other rows."""
+        """Fits to the rows for which is_known is true; returns the errors for the other rows."""
         known = [i for i, row in enumerate(self.rows) if is_known(i, row)]
         new = [i for i in range(len(y)) if i not in known]
         w = fit([x[i] for i in known], [y[i] for i in known])
@@ -155,10 +155,10 @@ class Costs:
         bytes_of = deviations(self.by_byte, self.counts, self.bytes)
         seconds_of = deviations(self.by_second, self.timed, self.seconds)
         lines = [
-            "/* Written by `make cost-fit` (fit.py): do not edit. For each item: its",
-            "   coefficient of communication (bytes) or latency (seconds), the standard",
-            "   deviation, and a group number (errors within a group are correlated). Then",
-            "   the relative residuals of the fits, and the ranges of the fitted rows.",
+            "/* Written by `make cost-fit` (fit.py): do not edit. Each item has a coefficient",
+            "   (bytes of communication or seconds of latency per unit), its standard",
+            "   deviation, and a group number (errors within a group are correlated). The",
+            "   relative residuals of the fits and the ranges of the fitted rows follow.",
             "   Source: AERO (Jha and Reagen, arXiv 2410.13060), tables 4 to 7, figure 1;",
             f"   {len(self.rows)} rows. */",
             "/* clang-format off */",

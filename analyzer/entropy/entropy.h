@@ -279,8 +279,8 @@ ES_API es_status es_entropy_probs(const es_rows *rows,
  * tokens. B sequences follow each other: sequence b has the queries
  * query_starts[b] to query_starts[b+1] - 1 and sees the keys key_starts[b] to
  * key_starts[b+1] - 1, with positions counted from there. key_mask is (S),
- * query_mask (T), rows (H,T). Starts begin at 0 and do not decrease; sequences
- * may be empty.
+ * query_mask (T), rows (H,T). query_starts and key_starts begin with 0 and do
+ * not decrease; sequences may be empty.
  *
  * **temperature** is used as max(t, 1e-4); a NaN makes its rows non-finite.
  *
@@ -297,27 +297,29 @@ ES_API es_status es_entropy_probs(const es_rows *rows,
  * **Non-finite.** A product q.k, or a part of its sum, that is not finite or
  * that float32 cannot represent makes its row non-finite, also with a softcap.
  *
- * e, sink and top agree with double precision to 1e-5 (nats; shares) at every
- * scale of scores, lse and max_logit to 1e-5 + 5e-7 R, where R is the row's
- * largest sum_c |q_c k_jc| scale / t, and `distance` to 1e-5 of the largest
- * distance to a visible key. bfloat16 and float16 are converted exactly.
+ * e (in nats), sink and top agree with the double-precision results to 1e-5
+ * however large the scores are; lse and max_logit agree to 1e-5 + 5e-7 R, where
+ * R is the row's largest sum_c |q_c k_jc| scale / t, and `distance` to 1e-5 of
+ * the largest distance to a visible key. bfloat16 and float16 are converted
+ * exactly.
  *
- * The method is blocked products with a running row maximum m: l = sum exp(s -
- * m), c = sum exp(s - m)(s - m); e = ln l - c / l (never the unshifted lse -
- * sum a s, which loses four digits on peaked rows), lse = m + ln l. This is the
- * entropy without the 1e-9 inside the logarithm: it exceeds the papers' entropy
- * by n * 1e-9 for a flat row of n keys, and by less for other rows.
+ * The method computes products in blocks and keeps a running maximum m of each
+ * row: l = sum exp(s - m), c = sum exp(s - m)(s - m); e = ln l - c / l (never
+ * the unshifted lse - sum a s, which loses four digits on peaked rows), lse = m
+ * + ln l. This is the entropy without the 1e-9 inside the logarithm: it exceeds
+ * the papers' entropy by n * 1e-9 for a flat row of n keys, and by less for
+ * other rows.
  *
  * n_threads: largest number of threads; 0 means one thread per available
  * processor, or fewer for a small call.
  *
  * Returns ES_OK; ES_DONE if time_limit passed and the remaining results are
  * missing; ES_EARGUMENT for a size below 1 or too large, n_kv_heads that does
- * not divide n_heads, starts that decrease, a window or limit below 0 or not
- * finite, a scale or softcap that is neither 0 nor 1e-30 to 1e30, or an input
- * that is NULL; ES_ENOMEM: the call needs less than 1 MiB of scratch memory per
- * thread. Outputs are unchanged on errors. D above 2048 is computed in double
- * precision, slowly.
+ * not divide n_heads, query_starts or key_starts that decrease, a window or
+ * time_limit below 0 or not finite, a scale or softcap that is neither 0 nor
+ * 1e-30 to 1e30, or an input that is NULL; ES_ENOMEM: the call needs less than
+ * 1 MiB of scratch memory per thread. Outputs are unchanged on errors. D above
+ * 2048 is computed in double precision, slowly.
  */
 ES_API es_status es_qk_statistics(const es_rows *rows, const es_heads *heads,
                                   const es_entropy_input *q,

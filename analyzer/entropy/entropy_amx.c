@@ -6,7 +6,8 @@
 #define KERNELS es_entropy_kernels_amx
 #define KERNELS_NAME "amx"
 #define KERNELS_NEED ES_VECTORS_AMX
-/* Clang before version 16 uses different macro names. */
+/* Clang before version 16 defines these macros without the underscore after
+ * AMX. */
 #if (defined(__AMX_BF16__) && defined(__AMX_INT8__)) ||                        \
     (defined(__AMXBF16__) && defined(__AMXINT8__))
 #define MATRIX_TILES

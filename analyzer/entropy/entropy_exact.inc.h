@@ -2,12 +2,13 @@
  * Recomputes rows for which float32 products are not accurate enough; part of
  * entropy_qk.inc.h.
  *
- * A float32 product q.k has an error of about 2^-24 of |q| |k|, more if single
- * channels are large. If scores are large, and the row is neither flat nor
- * one-hot, the entropy has the same error. The functions in this file compute
- * the products, and their differences from the largest product of the row, in
- * double. The differences that matter are at most about 30, and float32
- * represents them to 1e-6.
+ * A float32 product q.k has an error of about 2^-24 |q| |k|, or more if some
+ * channels are much larger than the others. If scores are large, and the row is
+ * neither flat nor one-hot, the entropy has an error of the same size. The
+ * functions in this file compute the products, and their differences from the
+ * largest product of the row, in double. Only differences up to about 30
+ * matter, because larger ones give negligible weights, and float32 represents
+ * differences up to 30 to 1e-6.
  */
 
 /* A vector of double has half as many lanes as a vector of float. */
@@ -22,9 +23,9 @@ typedef float narrow __attribute__((vector_size(2 * LANES)));
 /**
  * Returns the squared error that fixed-point arithmetic adds to a score, in
  * units of 2^-48 (see reach_of). Each number is rounded to 2^-23 of the largest
- * number in its row. The error from the omitted products of low digits needs no
- * term: it acts like 0.2 D of the largest product, and find_blurred already
- * assumes an error of that size for float32 products.
+ * number in its row. The error from the omitted products of low digits is not
+ * included, because it is no larger than the error of 0.2 D times the largest
+ * product that find_blurred already assumes for float32 products.
  */
 static inline vec fixed_reach(const workspace *work, int row)
 {
@@ -85,11 +86,11 @@ static vec reach_of(const workspace *work, const es_entropy_part *part, int row,
 /**
  * Finds the rows of a group, from `row` on, whose entropy may have an error
  * above MOST_BLUR. Errors d_j of the scores change the entropy e by -sum a_j
- * (ln a_j + e) d_j. The function computes with squared errors. The factors were
- * chosen so that no family of inputs in the tests has an error of 1e-5. The
- * largest logit may have an error of 5e-7 relative to the size of its products.
- * Outlying channels can exceed this, and fixed point has the same absolute
- * error for a small logit as for a large one.
+ * (ln a_j + e) d_j. The function adds up squared errors. Its factors were
+ * chosen so that the error stays below 1e-5 for every family of inputs in the
+ * tests. The largest logit may have an error of 5e-7 relative to the size of
+ * its products. Outlying channels can exceed this, and fixed point has the same
+ * absolute error for a small logit as for a large one.
  */
 static void find_blurred(const workspace *work, const es_entropy_part *part,
                          int row, vec entropy, vec top_weight,

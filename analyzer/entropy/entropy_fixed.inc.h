@@ -36,8 +36,7 @@ static inline ptrdiff_t fixed_side(int width)
 /** SIDE keys or SIDE queries of one head, and their scales. */
 typedef struct fixed_rows {
     es_numbers rows[SIDE];
-    int n[SIDE]; /* number of numbers in each row: the width, or 0 for unused
-                    rows */
+    int n[SIDE]; /* length of each row: the width, or 0 for unused rows */
     int width;
     vec length, height; /* length: |x|^2 of each row; height: largest |x_c| of
                            each row; both are 0 for non-finite rows */
@@ -246,7 +245,10 @@ static bool fix_queries(const workspace *work, const es_entropy_part *part,
 
 #define SUMS (SIDE * SIDE) /* number of sums in a tile */
 
-/** Sums of SIDE queries and SIDE keys, waiting to be converted to products. */
+/**
+ * Integer sums of SIDE queries and SIDE keys that still have to be converted to
+ * floating-point products.
+ */
 typedef struct conversion {
     float *out; /* destination of the products; NULL: nothing to convert */
     const uint32_t *sums;
@@ -287,9 +289,10 @@ static inline void keep_order(void)
 }
 
 /**
- * Adds, in tiles 0 to 2, the products of the digits of queries in tiles 3 to 5
- * and of SIDE keys, highest digits first. In between, while the processor would
- * wait for the tiles, converts the sums `meanwhile` to products.
+ * Multiplies the digits of the queries in tiles 3 to 5 by those of SIDE keys,
+ * highest digits first, and adds the products to tiles 0 to 2. Between these
+ * instructions, when the processor would wait for the tiles, converts the sums
+ * `meanwhile` to products.
  */
 INLINED void add_fixed(const char *keys, const conversion *meanwhile)
 {
@@ -318,8 +321,8 @@ INLINED void load_fixed_queries(const char *queries)
 }
 
 /**
- * Sums the products of SIDE queries and SIDE keys. The queries of narrow heads
- * are already in their tiles.
+ * Sums the products of SIDE queries and SIDE keys. If a head is at most BYTES
+ * wide, the caller has already loaded the queries into tiles.
  */
 INLINED void sum_fixed(uint32_t *sums, const char *queries, const char *keys,
                        int width, const conversion *meanwhile)
@@ -373,8 +376,8 @@ APART void multiply_fixed_side(float *out, const char *queries,
 
 /**
  * Computes the products of a group of queries with the keys from packed key j
- * on. The first half of the group needs at least n[0] keys, the second half at
- * least n[1].
+ * on. The first half of the group is multiplied by at least n[0] keys, the
+ * second half by at least n[1].
  */
 static void multiply_fixed(const workspace *work, const es_entropy_part *part,
                            int j, const int n[2], ahead *next)

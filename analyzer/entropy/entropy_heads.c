@@ -61,13 +61,13 @@ es_head_sums es_rows_share(const es_row_arrays *rows, size_t n)
     es_head_sums out = {0};
     for (size_t i = 0; i < n; i++)
         out.finite_rows += isfinite(rows->floats[ES_ROW_ENTROPY][i]) ? 1 : 0;
-    /* es_heads has only the core series. */
+    /* The struct es_heads contains only the core series. */
     for (int i = 0; i < ES_N_HEAD_SERIES; i++)
         if (i != ES_HEAD_ENTROPY_MIN && i != ES_HEAD_ENTROPY_MAX &&
             es_head_statistics[i].set == ES_SERIES_CORE)
             out.values[i] = share_of(rows, n, (es_head_series)i);
-    /* The smallest and largest mean entropy are taken over sequences later. For
-     * the single sequence here, both have the same sum as the mean. */
+    /* The smallest and largest mean are determined later, over the sequences.
+     * For a single sequence, as here, both equal the mean. */
     out.values[ES_HEAD_ENTROPY_MIN] = out.values[ES_HEAD_ENTROPY];
     out.values[ES_HEAD_ENTROPY_MAX] = out.values[ES_HEAD_ENTROPY];
     return out;

@@ -168,8 +168,8 @@ typedef struct es_ref_query {
 es_ref_row es_ref_row_qk(const es_ref_query *query);
 
 /**
- * The arrays of es_rows by the number of their statistic. An array that the
- * caller does not need, or that es_rows does not have, is NULL.
+ * The arrays of es_rows, indexed by es_row_statistic. An array that the caller
+ * does not need, or that es_rows does not have, is NULL.
  */
 typedef struct es_row_arrays {
     float *floats[ES_N_ROW_STATISTICS]; /* except ES_ROW_NONFINITE */
@@ -197,10 +197,10 @@ float es_temperature(const float *temperature, size_t position);
  */
 typedef struct es_entropy_part {
     es_row_arrays rows;
-    es_numbers in;             /* weights or queries, starting at element
-                                  (0,0) */
-    es_numbers k;              /* keys, starting at key keys->first; unused
-                                  with weights */
+    es_numbers in; /* weights or queries, starting at element
+                      (0,0) */
+    es_numbers
+        k; /* keys, starting at key keys->first; unused if `in` is weights */
     ptrdiff_t in_row, in_head; /* strides, counted in numbers */
     ptrdiff_t k_row;
     /* Queries and keys of the next part, to be prefetched; their `data` is NULL
@@ -221,7 +221,7 @@ typedef struct es_entropy_part {
                         no limit */
 } es_entropy_part;
 
-/** Returns the seconds of the monotonic clock. */
+/** Returns the time of the monotonic clock in seconds. */
 static inline double es_entropy_now(void)
 {
     struct timespec time;
@@ -280,8 +280,8 @@ static inline bool es_sink_is_broken(const es_entropy_part *part)
 #define ES_QK_ROW_FLOATS (6 + ES_N_ROW_SUMS)
 #define ES_QK_ROW_DOUBLES (2 + ES_N_ROW_SUMS)
 
-/* Largest width for which the packed blocks fit the scratch. Wider heads are
- * computed row by row, like the reference. */
+/* Largest head width for which the packed blocks fit into the scratch memory.
+ * Wider heads are computed row by row, like the reference. */
 #define ES_QK_WIDTH_MAX 2048
 
 /**
@@ -309,9 +309,10 @@ static inline size_t es_qk_packed(int n, int width)
 }
 
 /**
- * Returns the number of keys that are packed at a time. This is a whole number
- * of chunks with about 85,000 numbers; if there are fewer keys, it is their
- * number, rounded up.
+ * Returns the number of keys that are packed at a time. This is a multiple of
+ * ES_QK_CHUNK, for wide heads of ES_QK_TILE, chosen so that the keys have about
+ * 85,000 numbers; if there are fewer keys, it is n_keys, rounded up to a
+ * multiple of ES_QK_TILE.
  */
 static inline int es_qk_block(int n_keys, int width)
 {
@@ -379,7 +380,8 @@ extern const es_entropy_kernels es_entropy_kernels_reference;
 
 /**
  * Runs es_entropy_probs (if k is NULL) or es_qk_statistics with the given
- * kernels. The structs must have the size of this header's version.
+ * kernels. The structs must be of this header's version; their `size` is not
+ * checked.
  */
 es_status es_entropy_with(const es_entropy_kernels *kernels,
                           const es_rows *rows, const es_heads *heads,
@@ -390,9 +392,9 @@ es_status es_entropy_with(const es_entropy_kernels *kernels,
 /* --- heads ------------------------------------------------------------------
  */
 
-/** The arrays of es_heads by the number of their series, as es_row_arrays. */
+/** The arrays of es_heads, indexed by es_head_series, like es_row_arrays. */
 typedef struct es_head_arrays {
-    float *floats[ES_N_HEAD_SERIES]; /* except the two counts below */
+    float *floats[ES_N_HEAD_SERIES]; /* NULL for series of counts */
     int64_t *finite_rows, *nonfinite_rows, *nonfinite_weights;
 } es_head_arrays;
 
@@ -409,7 +411,10 @@ es_head_sums es_rows_share(const es_row_arrays *rows, size_t n);
 /** Adds the sums of all rows of one sequence to the sums of the head. */
 void es_heads_add(es_head_sums *sums, const es_head_sums *sequence);
 
-/** Same as es_rows_reduce, but for numbered arrays. */
+/**
+ * Same as es_rows_reduce, but takes arrays that are indexed by statistic and
+ * series.
+ */
 void es_heads_reduce(const es_head_arrays *heads, const es_row_arrays *rows,
                      int n_batch, int n_heads, int n_queries);
 

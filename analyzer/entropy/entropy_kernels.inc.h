@@ -18,8 +18,8 @@
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")
 #elif defined(__SANITIZE_ADDRESS__)
-/* Disables bounds checks at each access in sanitizer builds: unrolled loops
-   with checks would take three quarters of the compile time. */
+/* Loops are not unrolled in sanitizer builds, which add a bounds check to each
+   access: unrolled, they would take three quarters of the compile time. */
 #define UNROLL
 #else
 #define UNROLL _Pragma("GCC unroll 32")
@@ -89,8 +89,8 @@ static inline vec add_surprise(vec sum, vec a)
 }
 
 /**
- * Adds the surprise of the weights first .. n-1 of a row to `sum` (see
- * add_surprise). Reads nothing beyond these weights.
+ * Adds a log2(a + 1e-9) to `sum` for each weight a from first to n - 1 of a
+ * row. Reads nothing beyond these weights.
  */
 INLINED vec add_weights(vec sum, es_numbers att, int first, int n)
 {
@@ -103,8 +103,8 @@ INLINED vec add_weights(vec sum, es_numbers att, int first, int n)
 }
 
 /**
- * Adds the surprise of the weights at n positions of a row to `sum` (see
- * add_surprise).
+ * Adds a log2(a + 1e-9) to `sum` for the weights a at the n positions `places`
+ * of a row.
  */
 static vec add_weights_at(vec sum, es_numbers att, const int *places, int n)
 {
@@ -133,7 +133,7 @@ INLINED void store_probs_row(const es_entropy_part *part, int i, float entropy,
 {
     const es_numbers att = es_numbers_from(in, i * part->in_row);
     const es_row_arrays *rows = &part->rows;
-    /* The entropy is also 0 for rows that see no key. */
+    /* For a row that sees no key the kernel also computes the entropy 0. */
     if (!isfinite(entropy) ||
         (entropy == 0 && es_visible_keys(part->keys, i) == 0)) {
         store_odd_row(part, i, att);

@@ -7,7 +7,7 @@
 #define CHUNK ES_QK_CHUNK
 #define GROUP (2 * LANES) /* queries */
 
-/** The number format in which keys and queries are multiplied. */
+/** Number formats in which keys and queries are multiplied. */
 typedef enum packing {
     AS_FLOATS,
     AS_HALVES, /* as bfloat16 (entropy_split.inc.h) */
@@ -40,7 +40,7 @@ typedef struct workspace {
                      before the tanh */
     float *length; /* |q|^2 */
     float *height; /* largest |q_c| */
-    float *first;  /* product of each row with key 0 */
+    float *first;  /* product of each row's query and key 0 */
     /* Running maximum and sums over the keys processed so far. */
     float *top, *sums[ES_N_ROW_SUMS];
     /* Arrays of double for the rows that are recomputed in double precision. */

@@ -5,9 +5,9 @@
  */
 #include "analyzer/entropy/entropy_pack.inc.h"
 
-/* Number of products that are summed before the sum is added to the total. The
-   limit matters, because a float32 sum of n products of equal sign has a
-   relative error of 2^-26 sqrt(n). */
+/* Number of channels whose products are summed before the sum is added to the
+   total. The limit matters, because a float32 sum of n products of equal sign
+   has a relative error of 2^-26 sqrt(n). */
 #define STRETCH 64
 
 /**
@@ -130,7 +130,8 @@ static bool take_queries(const workspace *work, const es_entropy_part *part,
 
 /**
  * Computes the products of a group of queries with the keys from packed key j
- * on. The group's two vectors of queries need at least n[0] and n[1] keys.
+ * on. The group's first vector of queries is multiplied by at least n[0] keys,
+ * the second by at least n[1].
  */
 static void take_products(const workspace *work, const es_entropy_part *part,
                           int j, const int n[2], ahead *next)

@@ -160,9 +160,10 @@ typedef struct row_sums {
 } row_sums;
 
 /**
- * Parameters of the sums: the largest product and the scale, which turn
- * products into exponents, and the positions of keys relative to the group's
- * first row. `places` is NULL if distances are not requested.
+ * Parameters of the sums for a group of rows: the largest products and the
+ * scales, which turn products into exponents, and the positions of keys
+ * relative to the group's first row. `places` is NULL if distances are not
+ * requested.
  */
 typedef struct weighing {
     vec top, scale;
@@ -197,9 +198,9 @@ INLINED void add_key(row_sums *sums, const float *products, int c,
 }
 
 /**
- * Adds the weights of a chunk's keys to the sums of a group of rows. `far` (sum
- * the distances) is a compile-time constant, so that distances cost nothing
- * unless they are requested.
+ * Adds the weights of a chunk's keys to the sums of a group of rows. `far`
+ * (true: also sum the distances) is a compile-time constant, so that distances
+ * cost nothing unless they are requested.
  */
 INLINED void add_keys(row_sums *sums, const float *products, const weighing *by,
                       const seen *keys, bool far)
@@ -382,7 +383,7 @@ static void start_rows(const workspace *work, const es_entropy_part *part)
 
 #include "analyzer/entropy/entropy_exact.inc.h"
 
-/** Statistics of the rows of a group, as es_row_arrays. */
+/** Statistics of the rows of a group, indexed as in es_row_arrays. */
 typedef struct group_rows {
     float floats[ES_N_ROW_STATISTICS][LANES];
     int32_t nonfinite[LANES];

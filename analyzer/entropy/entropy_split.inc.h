@@ -15,11 +15,13 @@
 
 #define MOST_SPLIT 0x1p40F
 #define MOST_LEVELS 2
-#define SIDE 16    /* number of keys or queries in an AMX tile */
-#define DEEP 32    /* number of bfloat16 of each key or query in a tile */
-#define MATRIX 512 /* number of bfloat16 in a tile: SIDE * DEEP */
+#define SIDE 16 /* number of keys or queries in an AMX tile */
+#define DEEP 32 /* number of bfloat16 values of each key or query in a tile */
+#define MATRIX 512 /* number of bfloat16 values in a tile: SIDE * DEEP */
 
-/** Returns the number of bfloat16 that represent each number of the type. */
+/**
+ * Returns the number of bfloat16 values that represent one number of the type.
+ */
 static inline int levels_of(es_entropy_type type)
 {
     return type == ES_ENTROPY_F16 ? 2 : 1;
@@ -161,9 +163,9 @@ typedef struct matrices {
 } matrices;
 
 /**
- * Adds the products of level a of n_sides times SIDE keys with level b of a
- * group of queries, for DEEP numbers from number DEEP * d on. The AMX tiles 0
- * to 3 contain the sums, tiles 4 and 5 keys, tiles 6 and 7 queries.
+ * Multiplies level a of n_sides * SIDE keys by level b of a group of queries,
+ * for DEEP numbers from number DEEP * d on. AMX tiles 0 to 3 accumulate the
+ * products; tiles 4 and 5 hold keys, tiles 6 and 7 queries.
  */
 INLINED void add_matrices(const matrices *m, int d, int a, int b, int n_sides)
 {
@@ -182,8 +184,8 @@ INLINED void add_matrices(const matrices *m, int d, int a, int b, int n_sides)
 }
 
 /**
- * Computes the products of a group of queries with n_sides (1 or 2) times SIDE
- * keys.
+ * Computes the products of a group of queries with n_sides * SIDE keys; n_sides
+ * is 1 or 2.
  */
 INLINED void multiply_matrices(float *out, const matrices *m, int n_sides)
 {

@@ -135,8 +135,10 @@ typedef struct es_flag_rules {
                                 to judge; default 1000 */
     double warm_up; /* share of the planned steps, at the start of the run, that
                        is not judged; default 0.05 */
-    double logits_warning;   /* a larger max_logit is a warning; default 100 */
-    double logits_error;     /* a larger max_logit is an error; default 1000 */
+    double logits_warning; /* a max_logit above this value is a warning; default
+                              100 */
+    double logits_error;   /* a max_logit above this value is an error; default
+                              1000 */
     double spike_deviations; /* least rise of a spike above the median, in
                                 standard deviations; default 7 */
     double spike_rise; /* least rise of a spike, relative to the median; default
@@ -163,7 +165,7 @@ typedef struct es_flag_threshold {
     const char *comment; /* description for help texts and rules files */
 } es_flag_threshold;
 
-/** All thresholds, grouped by kind. */
+/** All thresholds, grouped by kind of flag. */
 #define ES_N_FLAG_THRESHOLDS 16
 extern const es_flag_threshold es_flag_thresholds[ES_N_FLAG_THRESHOLDS];
 
@@ -311,9 +313,9 @@ es_judge *es_judge_init(void *workspace, const es_judge_run *run,
  * Makes `handler` also receive each episode at the sample that opens it, and
  * again at a sample that raises its severity. In these calls `stands` is true;
  * `last`, `layers`, `heads` and `value` describe the episode so far, and
- * `threshold` belongs to the new severity. There is at most one call per kind
- * and push. If a run is shorter than the consecutive samples that a flag needs,
- * only es_judge_finish reports the flag.
+ * `threshold` belongs to the new severity. Each es_judge_push calls `handler`
+ * at most once per kind of flag. If a run has fewer samples than a flag needs
+ * in a row, only es_judge_finish reports the flag.
  */
 void es_judge_announce(es_judge *judge, es_episode_handler *handler,
                        void *user);
@@ -329,9 +331,9 @@ void es_judge_announce(es_judge *judge, es_episode_handler *handler,
  *
  * Memory is constant: instead of all means of a layer, the judge keeps a
  * histogram over [2^-20, 16) nats with 32 bins per octave (the history), so the
- * median is exact to 1/64 of its value. Means that are a collapse by history
- * are not added to the histogram, so that a long collapse does not pull the
- * median down. The history is not used as long as it has fewer than
+ * median is exact to 1/64 of its value. Means that count as a collapse by
+ * history are not added to the histogram; otherwise a long collapse would pull
+ * the median down. The history is not used as long as it has fewer than
  * `collapse_samples` means (at least 1). Without ctx, and if only means of
  * layers are recorded, a mean below `collapse_head` of the layer's largest mean
  * so far is a collapse too, because that largest mean was once near the
@@ -340,7 +342,7 @@ void es_judge_announce(es_judge *judge, es_episode_handler *handler,
 void es_judge_push(es_judge *judge, es_judge_series series, int64_t step,
                    const float *values, size_t n);
 
-/** Reports the open episodes and ends the judge's work. */
+/** Reports the open episodes. This must be the last call for a judge. */
 void es_judge_finish(es_judge *judge);
 
 #endif

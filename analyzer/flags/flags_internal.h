@@ -87,7 +87,7 @@ bool es_layer_track_push(es_layer_track *track, const es_flag_rules *rules,
 uint32_t es_collapse_samples(const es_flag_rules *rules);
 
 /**
- * The share of high heads in the course of a run. Before the first sample all
+ * Tracks the share of high heads during a run. Before the first sample all
  * fields are 0.
  */
 typedef struct es_overload_track {

@@ -303,8 +303,8 @@ static void judge_nan(es_judge *judge, const judged_sample *sample)
         report(judge, ES_FLAG_NAN, false);
 }
 
-/* Adds a layer, whose streak must be long enough, to the episode of the flag
-   collapse. */
+/* Adds a layer to the episode of the flag collapse. Its streak must be long
+   enough for a collapse. */
 static void join_collapse(es_judge *judge, size_t layer)
 {
     const es_layer_track *track = &judge->tracks[layer];
@@ -389,8 +389,9 @@ static bool follow_layer(es_judge *judge, const judged_sample *sample,
                                judge->ceiling, &row);
 }
 
-/* Counts a sample twice for its low layers if many layers are low in it,
-   because a bad batch does not make many layers low in several samples. */
+/* Counts a sample twice in the streaks of its low layers if many layers are low
+   in it. A bad batch does not satisfy this, because it lowers many layers in
+   one sample at most. */
 static void weigh_layers(es_judge *judge, int64_t step)
 {
     size_t n_low = 0, n_needed = (size_t)judge->rules.collapse_layers;

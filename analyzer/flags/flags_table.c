@@ -100,8 +100,9 @@ static const es_flag_info infos[] = {
      ES_SEVERITY_WARNING,
      ES_SEVERITY_WARNING,
      "the loss rose far above its previous level",
-     "Certain batches coincide with a certain state of the weights: from "
-     "another checkpoint the same batches do no harm (PaLM); exploding "
+     "Certain batches cause a spike only in a certain state of the weights: "
+     "after a restart from another checkpoint they do no harm (PaLM); "
+     "exploding "
      "gradients are one cause (Takase 2023).",
      "If the loss does not come back, restart from a checkpoint about 100 "
      "steps "
@@ -188,8 +189,8 @@ const es_flag_threshold es_flag_thresholds[ES_N_FLAG_THRESHOLDS] = {
         "an overload needs this many consecutive samples, or all samples of a "
         "shorter run"),
     ROW(ES_FLAG_OVERLOAD, overload_steps, "steps", ES_THRESHOLD_COUNT, 1000,
-        "an overload has severity info if fewer steps are planned and the "
-        "share of high heads has not come down"),
+        "an overload has severity info if fewer steps than this are planned "
+        "and the share of high heads has not come down"),
     ROW(ES_FLAG_LOGITS, logits_warning, "warning", ES_THRESHOLD_POSITIVE, 100,
         "warning if a head's largest logit exceeds this value"),
     ROW(ES_FLAG_LOGITS, logits_error, "error", ES_THRESHOLD_POSITIVE, 1000,

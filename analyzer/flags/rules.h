@@ -37,7 +37,7 @@ typedef enum es_rule_comparison {
 typedef enum es_rule_reference {
     ES_RULE_NUMBER,   /* 1 */
     ES_RULE_CEILING,  /* ln(T!)/T; if it is unknown, the rule judges nothing */
-    ES_RULE_HISTORY,  /* the median of the unit since the warm-up, see
+    ES_RULE_HISTORY,  /* median of the unit's values since the warm-up; see
                          es_rules_push */
     ES_RULE_BASELINE, /* value of the same unit in the baseline run, at the
                          same step */
@@ -67,9 +67,8 @@ typedef struct es_rule {
     es_rule_reference reference;
     double threshold; /* the threshold, as a multiple of the reference */
     double share; /* smallest share of heads, for ES_RULE_SHARE; default 0.5 */
-    double end;   /* threshold while an episode is open (for ES_RULE_SHARE the
-                     smallest share); NaN: same threshold as for opening an
-                     episode */
+    double end;   /* threshold (for ES_RULE_SHARE: smallest share) that keeps an
+                     open episode open; NaN: the one that opens it */
     uint32_t samples; /* number of consecutive samples that open an
                          episode; default 1 */
     double warm_up;   /* share of the planned steps, from the start, that is not
