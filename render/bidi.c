@@ -56,7 +56,7 @@ typedef struct line {
     /* (n) characters in visual order, with Arabic letters in their joined
      * forms. */
     FriBidiChar *drawn;
-    /* (n) index in `read` of each drawn character. */
+    /* (n) index in `read` of each character of `drawn`. */
     FriBidiStrIndex *places;
     FriBidiCharType *types;       /* (n) */
     FriBidiBracketType *brackets; /* (n) */
@@ -86,9 +86,9 @@ static bool line_new(line *out, size_t n)
 }
 
 /*
- * Puts l->drawn into visual order; returns false if memory runs out. Combining
- * marks then precede their letters, because DejaVu Sans draws marks to the
- * right of the pen.
+ * Puts l->drawn into visual order; returns false if memory runs out. In the
+ * result, combining marks precede their letters, because DejaVu Sans draws
+ * marks to the right of the pen.
  */
 static bool reorder(line *l)
 {

@@ -1,8 +1,8 @@
 /*
  * Draws a display list with characters. Cairo draws the shapes without texts
  * and without smooth edges at 2 x 4 pixels per cell; each cell then gets the
- * two colours and the character that are most similar to its pixels. The texts
- * follow as characters, where they touch no other text.
+ * two colours and the character that are most similar to its pixels. Last, the
+ * texts are written as characters, in places where they touch no other text.
  */
 #include "render/cells.h"
 #include "render/picture_internal.h"
@@ -21,20 +21,21 @@ enum { LEFT = 0x55, RIGHT = 0xaa, TOP = 0x0f, ALL = 0xff };
 typedef struct sketch {
     const es_picture *picture;
     es_screen *screen;
-    /* 0x..RRGGBB, (4 * height, 2 * width): all shapes, and without lines */
+    /* (4 * height, 2 * width) pixels, 0x..RRGGBB; all: with all shapes; areas:
+       without lines */
     const uint32_t *all, *areas;
     size_t stride;        /* number of pixels from one row to the next */
-    double width, height; /* of a cell, in points */
+    double width, height; /* size of a cell in points */
     es_ink *papers;       /* (height,width) background of each cell */
-    /* (height,width) true if a letter of a text is in the cell */
+    /* (height,width) true if the cell contains a letter of a text */
     bool *taken;
 } sketch;
 
 /* --- shapes ---------------------------------------------------------------*/
 
-/* Makes a shape large enough for one pixel of `least` points, since without
- * smooth edges a smaller shape may show none; an area has the height of a
- * quadrant, two pixels. */
+/* Enlarges a shape to at least one pixel (`least` points), because a smaller
+ * shape may disappear without smooth edges. An area gets a height of at least
+ * two pixels, the height of a quadrant. */
 static void enlarge(es_picture_shape *shape, double least)
 {
     switch (shape->kind) {
@@ -59,8 +60,8 @@ static void enlarge(es_picture_shape *shape, double least)
     }
 }
 
-/* Returns true for lines, also for the bars of a series with many samples, but
- * not if they are translucent, which are the shaded range of a curve. */
+/* Returns true for lines, and for the thin bars that show a series with many
+ * samples. Translucent bars are not lines: they shade the range of a curve. */
 static bool is_line(const es_picture_shape *shape)
 {
     return shape->kind == ES_SHAPE_LINE || shape->kind == ES_SHAPE_POLYLINE ||
@@ -68,9 +69,8 @@ static bool is_line(const es_picture_shape *shape)
            (shape->kind == ES_SHAPE_SPANS && shape->color.a > 127);
 }
 
-/* Copies the shapes of a picture without the texts, and also without lines
- * unless `lines`. The caller frees out->shapes and out->numbers; the text is
- * borrowed. */
+/* Copies the shapes of a picture except texts and, if `lines` is false, lines.
+ * The caller frees out->shapes and out->numbers; the text is borrowed. */
 static es_status copy_shapes(es_picture *out, const sketch *s, bool lines)
 {
     const es_picture *picture = s->picture;
@@ -147,14 +147,15 @@ static void take_pixels(uint32_t out[N_PIXELS], const sketch *s,
     }
 }
 
-/* The pixels of a cell in two colours. */
+/* A cell whose pixels are reduced to two colours. */
 typedef struct split {
     uint32_t paper, ink;
     unsigned mask; /* the pixels that have the colour `ink` */
 } split;
 
-/* Returns the colour that differs most from `paper`, counting each pixel;
- * `paper` if no pixel differs. */
+/* Returns the colour that differs most from `paper`: its difference is
+ * multiplied by the number of its pixels. Returns `paper` if no pixel differs.
+ * */
 static uint32_t find_ink(const uint32_t pixels[N_PIXELS], uint32_t paper)
 {
     uint32_t ink = paper;
@@ -171,7 +172,8 @@ static uint32_t find_ink(const uint32_t pixels[N_PIXELS], uint32_t paper)
     return ink;
 }
 
-/* Returns the most frequent colour, the first of several. */
+/* Returns the most frequent colour; if several are equally frequent, the first.
+ */
 static uint32_t find_paper(const uint32_t pixels[N_PIXELS])
 {
     uint32_t paper = pixels[0];
@@ -217,8 +219,8 @@ static const char *encode(char out[4], unsigned code)
     return out;
 }
 
-/* Returns the character of a cell that lines cross: a straight line, otherwise
- * a Braille character with a dot for each pixel. */
+/* Returns the character for a cell that lines cross: a line character if the
+ * line is straight, otherwise a Braille character with a dot for each pixel. */
 static const char *line_character(char out[4], unsigned mask)
 {
     /* bits of the dots of Braille characters, in the order of the mask */
@@ -237,20 +239,20 @@ static const char *line_character(char out[4], unsigned mask)
     return encode(out, code);
 }
 
-/* Returns the character that fills the pixels of an area in quadrants. A
- * quadrant has the colour of its upper pixel, so that straight edges stay
- * straight. */
+/* Returns the block character for the pixels of an area; it consists of
+ * quadrants. A quadrant has the colour of its upper pixel, so that straight
+ * edges stay straight. */
 static const char *area_character(unsigned mask)
 {
-    /* quadrants by a mask of the upper left, upper right, lower left and lower
-     * right one */
+    /* indexed by a mask whose bits are, from the lowest, the upper left, upper
+     * right, lower left and lower right quadrant */
     static const char *const quadrants[] = {" ", "▘", "▝", "▀", "▖", "▌",
                                             "▞", "▛", "▗", "▚", "▐", "▜",
                                             "▄", "▙", "▟", "█"};
     return quadrants[(mask & 3) | (mask >> 2 & 12)];
 }
 
-/* Returns the ASCII character of a cell that lines cross. */
+/* Returns the ASCII character for a cell that lines cross. */
 static char line_mark(unsigned mask)
 {
     const int upper = count_bits(mask & TOP);
@@ -330,7 +332,8 @@ static void draw_cell(sketch *s, int column, int row)
     es_screen_write(s->screen, column, row, 1, character, style);
 }
 
-/* Marks the cells of a hatching, which marks NaN, where its fill is visible. */
+/* Marks those cells of a hatched shape in which its fill is visible. (Hatching
+   stands for NaN.) */
 static void mark_hatching(sketch *s, const es_picture_shape *shape)
 {
     const es_ink fill = es_ink_of(shape->color);
@@ -394,8 +397,8 @@ static char *spell(char *to, bool *raised, const char *letter)
     return stpcpy(to, i < N ? spellings[i][1] : letter);
 }
 
-/* Returns a text as it is written, which the caller frees; NULL if memory runs
- * out. */
+/* Returns a copy of a text, in ASCII spelling if the screen is ASCII. The
+ * caller frees the copy; it is NULL if memory runs out. */
 static char *written_text(const sketch *s, const char *text)
 {
     char letter[32], *copy = strdup(text), *to = copy;
@@ -409,8 +412,8 @@ static char *written_text(const sketch *s, const char *text)
     return copy;
 }
 
-/* Returns true if a text of `n` cells at (x, y), across or downwards, would
- * touch no other text. */
+/* Returns true if a text of `n` cells that begins at (x, y), horizontal or
+ * downwards, would touch no other text. */
 static bool is_free(const sketch *s, int x, int y, int n, bool upright)
 {
     const int width = s->screen->width, height = s->screen->height;
@@ -442,8 +445,8 @@ static void put_letters(sketch *s, int x, int y, const char *text, bool upright,
     }
 }
 
-/* Writes a text of the picture, with the letters `text`, in the nearest place
- * without another text. */
+/* Writes a text of the picture, spelled `text`, at the nearest position that is
+ * free of other texts. */
 static void place_text(sketch *s, const es_picture_shape *shape,
                        const char *text)
 {
@@ -451,7 +454,8 @@ static void place_text(sketch *s, const es_picture_shape *shape,
         [ES_ALIGN_START] = 0, [ES_ALIGN_MIDDLE] = 0.5, [ES_ALIGN_END] = 1};
     static const int moves[] = {0, 1, -1};
     const bool upright = fabs(shape->degrees - 90) < 45;
-    const double middle = 0.36 * shape->size; /* of a letter above the line */
+    const double middle =
+        0.36 * shape->size; /* height of a letter's middle above the baseline */
     const int most = upright ? s->screen->height : s->screen->width;
     const int n_columns = (int)fmin((double)es_display_width(text), 1e6);
     const int n = n_columns < most ? n_columns : most;
@@ -462,14 +466,16 @@ static void place_text(sketch *s, const es_picture_shape *shape,
         y -= n * (1 - before[shape->align]);
     } else {
         x = round(x - n * before[shape->align]);
-        /* Snap the middle like a line in the middle of the letters, such as a
-         * swatch before the text, so that both are in the same row. */
+        /* Round the position of the letters' middle in the same way as that of
+         * a line, so that a text and the swatch before it are in the same row.
+         * */
         y = shape->y - middle;
         y = (round(y * DOWN / s->height - 0.5) + 0.5) / DOWN;
     }
     const int column = (int)floor(fmax(-1e6, fmin(x, 1e6)));
     const int row = (int)floor(fmax(-1e6, fmin(upright ? round(y) : y, 1e6)));
-    const bool below = y - floor(y) > 0.5; /* nearer to the row below */
+    const bool below =
+        y - floor(y) > 0.5; /* true if the row below is the second nearest */
     const es_style style = {
         .ink = s->screen->depth == ES_DEPTH_ASCII ? 0 : es_ink_of(shape->color),
         .bold = shape->weight == ES_WEIGHT_BOLD};

@@ -18,19 +18,18 @@
  *
  *   out      as wide and high as the page, rounded up to whole cells; the
  *            caller frees it
- *   columns  if positive, maximum width of the grid in cells, which then show
- *            more points each if the page is wider; otherwise 0
- *   depth    ASCII: letters and punctuation marks show shapes, darker ones
- * where a colour differs more from the background; otherwise blocks and dots in
- * colours
+ *   columns  maximum width of the grid in cells; if the page is wider, each
+ * cell shows more points. 0: no maximum depth    ASCII: letters and punctuation
+ * marks show shapes, the darker the more a colour differs from the background;
+ * otherwise blocks and dots in colours
  *
- * Texts keep their letters, and begin, end or have their middle where the
- * picture has it. A text that would touch another text is moved by a cell, or
- * left out if there is no space next to it either. Vertical texts are written
- * downwards.
+ * Texts are written letter by letter, and begin, end or are centred where they
+ * do in the picture. A text that would touch another text is moved by a cell,
+ * or left out if there is no space next to it either. Vertical texts are
+ * written downwards.
  *
- * Returns ES_OK; ES_ENOMEM, also if an append ran out of memory; ES_EUSAGE if
- * the grid would have more than ES_CELLS_MOST cells.
+ * Returns ES_OK; ES_ENOMEM, also if memory ran out while the picture was made;
+ * ES_EUSAGE if the grid would have more than ES_CELLS_MOST cells.
  */
 es_status es_cells_draw(es_screen **out, const es_picture *picture, int columns,
                         es_depth depth) ES_MUST_USE;

@@ -1,10 +1,10 @@
 /*
  * Maps numbers to colours. The three named maps are published tables in the
  * public domain (CC0), rounded to bytes: viridis and magma by Smith and van der
- * Walt (2015), cividis by Nunez, Anderton and Renslow (2018). The diverging
- * maps are two straight lines in Oklab from a grey to a blue and to a brown.
- * Distances in Oklab match perceived differences (Ottosson, 2020), so equal
- * steps look equal and both ends are equally far from the middle.
+ * Walt (2015), cividis by Nunez, Anderton and Renslow (2018). Each diverging
+ * map consists of two straight lines in Oklab, from a grey to a blue and to a
+ * brown. Distances in Oklab match perceived differences (Ottosson, 2020), so
+ * equal steps look equal and both ends are equally far from the middle.
  */
 #include "render/colormap.h"
 

@@ -187,7 +187,8 @@ bool es_text_ran_out(void)
     return before;
 }
 
-/* Returns the width of a clean text; 0 and sets ran_out if memory runs out. */
+/* Returns the width of a clean text. If memory runs out, sets ran_out and
+   returns 0. */
 static double clean_width(const char *clean, double size, es_font_weight weight)
 {
     if (!es_text_is_bidi(clean))

@@ -221,7 +221,8 @@ void es_picture_spans(es_picture *picture, double x, double column,
 }
 
 #define MOST_COLORS 256
-#define MOST_CELLS 32767 /* maximum cells per side in Cairo's surfaces */
+#define MOST_CELLS                                                             \
+    32767 /* maximum number of cells per side, a limit of Cairo */
 
 void es_picture_image(es_picture *picture, double x, double y, double width,
                       double height, const uint8_t *cells, size_t n_columns,
@@ -343,8 +344,8 @@ es_status es_picture_zoom(es_picture *picture, double factor)
     return ES_OK;
 }
 
-/* Moves the n pairs of a polyline by (x, y). A pair of a span consists of two y
- * positions, so callers pass y as `x` too. */
+/* Moves the n pairs of a polyline by (x, y). For spans, whose pairs consist of
+ * two y positions, callers pass y as `x` too. */
 static void move_numbers(double *numbers, size_t n, double x, double y)
 {
     for (size_t i = 0; i < 2 * n; i += 2) {

@@ -172,12 +172,16 @@ static inline uint32_t es_color_packed(es_color color)
  *  not be loaded. */
 double es_drawn_width(const char *drawn, double size, es_font_weight weight);
 
-/** Returns true if memory has run out while this thread measured a text since
- *  the last call. */
+/**
+ * Returns true if, since the last call, memory ran out while this thread
+ * measured a text.
+ */
 bool es_text_ran_out(void);
 
-/** Returns ES_OK if a picture can be written: ES_ENOMEM if an append ran out of
- *  memory or the fonts could not be loaded. */
+/**
+ * Returns ES_OK if a picture can be written, or ES_ENOMEM if an append ran out
+ * of memory or the fonts could not be loaded.
+ */
 es_status es_picture_check_ready(const es_picture *picture) ES_MUST_USE;
 
 /** Write a picture as PNG or SVG. Both return the statuses of
@@ -238,7 +242,9 @@ void es_buffer_notes(es_buffer *buffer, const es_picture_note *notes,
  *  adding failed; ES_EIO if writing failed. */
 es_status es_buffer_write(const es_buffer *buffer, FILE *out) ES_MUST_USE;
 
-/** Adds an image of the picture as a PNG in base64. In write_png.c. */
+/**
+ * Adds an image of the picture as a PNG in base64. Implemented in write_png.c.
+ */
 void es_buffer_image(es_buffer *buffer, const es_picture *picture,
                      const es_picture_shape *image);
 

@@ -10,8 +10,9 @@
 #include "analyzer/base/checked.h"
 #include <png.h>
 
-#define LARGEST_SIDE 32767.0 /* maximum pixels per side in Cairo's surfaces */
-#define MOST_PIXELS 1e8      /* maximum number of pixels, four bytes each */
+#define LARGEST_SIDE                                                           \
+    32767.0 /* maximum number of pixels per side, a limit of Cairo */
+#define MOST_PIXELS 1e8 /* maximum number of pixels, four bytes each */
 #define POINTS_PER_METRE (72 / 0.0254)
 
 enum { PALETTE_MAX = 256 };

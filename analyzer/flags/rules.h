@@ -147,12 +147,12 @@ void es_rules_announce(es_rules *rules, es_rule_handler *handler, void *user);
  * Missing values are skipped: a unit without a measured value keeps its state.
  *
  * NaN and infinities are never compared. A unit with non-finite values is
- * judged by its finite values. The finite values may open or extend an episode,
- * but as long as a unit has non-finite values, its episode does not end and its
- * consecutive samples are not interrupted. (An episode of a share ends if the
- * share would be too small even if the comparison held for all non-finite
- * values.) es_rules_nonfinite counts non-finite values; the flag nan also
- * reports them for some series.
+ * judged by its finite values. These may open or extend an episode; but as long
+ * as the unit has non-finite values, its episode does not end and its count of
+ * consecutive samples is not reset. (An episode of a share ends if the share
+ * would be too small even if the comparison held for all non-finite values.)
+ * es_rules_nonfinite counts non-finite values; the flag nan also reports them
+ * for some series.
  *
  * The history is a histogram with 32 bins per octave over 24 octaves, 12 below
  * and 12 above the unit's first positive value; its lower median is exact to
@@ -182,8 +182,8 @@ void es_rules_push_baseline(es_rules *rules, const char *series, bool eval,
 uint64_t es_rules_nonfinite(const es_rules *rules, size_t rule);
 
 /**
- * Reports the open episodes with `stands` set, and ends the judging of all
- * rules.
+ * Reports the open episodes with `stands` set. This must be the last call for
+ * `rules`.
  */
 void es_rules_finish(es_rules *rules);
 

@@ -47,8 +47,8 @@ typedef struct es_rule_state {
     bool has_baseline;
 
     uint64_t n_nonfinite;
-    uint32_t cooling; /* number of coming samples at which no episode can
-                         open */
+    uint32_t
+        cooling; /* number of following samples at which no episode can open */
     bool open;
     int64_t onset, last;
     int64_t opened; /* step of the sample at which the episode opened */
@@ -70,7 +70,7 @@ struct es_rules {
     void *user, *announce_user;
 };
 
-/** Several values of a sample, aggregated to one. */
+/** The aggregate of several values of a sample. */
 typedef struct es_rule_measure {
     double value; /* aggregate of the finite values; NaN if no value is
                      finite */

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #define LEAST_HISTORY 3
-/* The middle of the range 2^-20 to 2^4 that es_history covers. */
+/* Exponent in the middle of the range 2^-20 to 2^4 that es_history covers. */
 #define MIDDLE_EXPONENT (-8)
 
 es_rule_measure es_rule_measure_of(es_rule_aggregate aggregate, const float *x,

@@ -104,7 +104,8 @@ ES_HEADS_FUNCTION bool es_row_statistic_is_of_scores(es_row_statistic statistic)
  *   MOMENT    sum u ln u; kernels may use another base
  *   DISTANCE  sum u |i - j|
  *
- * From FIRST_MEAN on, a sum divided by the sum of the weights is a statistic.
+ * Each sum from FIRST_MEAN on, divided by the sum of the weights, is a
+ * statistic.
  */
 typedef enum es_row_sum {
     ES_SUM_WEIGHT,
@@ -114,7 +115,10 @@ typedef enum es_row_sum {
     ES_N_ROW_SUMS
 } es_row_sum;
 
-/** Returns the statistic of a sum from ES_SUM_FIRST_MEAN on. */
+/**
+ * Returns the row statistic that a sum gives when it is divided by the sum of
+ * the weights. `sum` is at least ES_SUM_FIRST_MEAN.
+ */
 ES_HEADS_FUNCTION es_row_statistic es_row_sum_statistic(int sum)
 {
     return sum == ES_SUM_DISTANCE ? ES_ROW_DISTANCE : ES_N_ROW_STATISTICS;

@@ -11,7 +11,8 @@
 /** The cost of a polynomial approximation. */
 typedef struct es_polynomial_cost {
     int iterations; /* number of Goldschmidt factors or Newton steps */
-    int levels;     /* number of multiplications that depend on each other */
+    int levels; /* length of the longest chain of multiplications that depend on
+                   each other */
 } es_polynomial_cost;
 
 /**

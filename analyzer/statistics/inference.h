@@ -36,10 +36,10 @@ const char *es_stats_gsl(void);
 
 /** A mean and its 95 % interval by Student's t distribution. */
 typedef struct es_mean {
-    double mean, low, high; /* mean: NaN without values; low, high: NaN if
-                               there are fewer than two values or all are
-                               equal */
-    es_reason reason;       /* the reason why the interval is NaN */
+    double mean, low,
+        high; /* mean: NaN if there are no values; low, high: the interval, NaN
+                 if there are fewer than two values or all are equal */
+    es_reason reason; /* the reason why the interval is NaN */
 } es_mean;
 
 /** Computes the mean of x (n), which must be finite, and its interval. */
@@ -122,17 +122,16 @@ double es_stats_exchange_p(double *distance, const es_blocks *blocks,
 
 #define ES_EXCHANGES 4096
 
-/** How strongly y is associated with x, measured by ranks. */
+/** The strength of the association between y and x, measured by ranks. */
 typedef struct es_association {
     size_t n;        /* pairs */
     double strength; /* for numbers, Spearman's rank correlation in [-1,1];
                         for groups, eta squared of ranks in [0,1], which is
                         the share of the ranks' variance that lies between
                         groups, or Kruskal and Wallis's H / (n - 1) */
-    double p;        /* probability of at least this strength, in either
-                        direction, if y is randomly permuted; from 999 to
-                        9,999 permutations, so the least p is 1/1,000 to
-                        1/10,000 */
+    double p; /* probability of at least this strength, in either direction, if
+                 y is randomly permuted; from 999 to 9,999 permutations, so p is
+                 never below 1/1,000 to 1/10,000 */
     es_reason reason;
 } es_association;
 

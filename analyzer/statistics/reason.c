@@ -1,5 +1,5 @@
-/* Implements the functions of statistics that do not need GSL: reasons in
-   words, and the point that a trend line reaches. */
+/* Implements functions that do not need GSL: they return a reason in words, and
+   the point at which a trend line reaches a value. */
 #include "analyzer/statistics/trend.h"
 
 #include <math.h>

@@ -31,7 +31,8 @@ double es_stats_quantile(const es_distribution *sample, double p)
 
 /* --- distances ------------------------------------------------------------*/
 
-/* Iterates over the values of two non-empty samples in ascending order. */
+/* An iterator over the values of two non-empty samples, merged in ascending
+   order. */
 typedef struct walk {
     const es_distribution *a, *b;
     size_t n_a, n_b; /* numbers of values at or below `at` in the two samples */

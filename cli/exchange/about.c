@@ -1,6 +1,6 @@
 /* Reads and writes the comment lines of a text file that describe its run, and
-   writes the same members as JSON. One table defines the members for all three.
-   Escapes preserve every byte of a name. */
+   writes the same members as JSON. All this code uses one table of the
+   properties. Escapes preserve every byte of a name. */
 #include "cli/exchange/about.h"
 
 #include "analyzer/base/checked.h"
@@ -13,11 +13,11 @@
 
 typedef enum member_kind { TEXT, UUID, WHOLE, STATUS } member_kind;
 
-/* A row of the table of members that describe a run. */
+/* A property of a run that the comment lines describe; a row of the table. */
 typedef struct member {
     const char *key;
     member_kind kind;
-    size_t offset; /* offset of the member in es_run_info */
+    size_t offset; /* offset of the property in es_run_info */
     int64_t low, high;
 } member;
 

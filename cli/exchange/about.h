@@ -30,7 +30,7 @@ typedef struct es_text_series {
 /** Description of a run; owns its strings. A zero-initialised description is
  *  empty. */
 typedef struct es_about {
-    es_run_info info; /* unknown members are NULL or ES_UNKNOWN */
+    es_run_info info; /* unknown properties are NULL or ES_UNKNOWN */
     char **owned;
     size_t n_owned;
     es_text_series *series;
@@ -48,13 +48,17 @@ void es_about_free(es_about *about);
  */
 es_status es_about_read(es_about *about, const char *line) ES_MUST_USE;
 
-/** Sets the member `key`, such as "config"; ignores an unknown key. Returns
- *  ES_OK; ES_EFORMAT; ES_ENOMEM. */
+/**
+ * Sets the property `key`, such as "config"; ignores an unknown key. Returns
+ * ES_OK; ES_EFORMAT; ES_ENOMEM.
+ */
 es_status es_about_set(es_about *about, const char *key,
                        const char *value) ES_MUST_USE;
 
-/** Copies the known members of `given`, which are not NULL or ES_UNKNOWN, to
- *  `about`. Returns ES_OK or ES_ENOMEM. */
+/**
+ * Copies the members of `given` that are known (neither NULL nor ES_UNKNOWN) to
+ * `about`. Returns ES_OK or ES_ENOMEM.
+ */
 es_status es_about_override(es_about *about,
                             const es_run_info *given) ES_MUST_USE;
 
@@ -64,7 +68,10 @@ void es_about_print(FILE *out, const es_run_info *info);
 /** Prints the "# series: ..." line of one series. */
 void es_about_print_series(FILE *out, const es_series *series);
 
-/** Writes the run's members to a JSON object: "name":"baseline",... */
+/**
+ * Writes the run's properties as members of a JSON object:
+ * "name":"baseline",...
+ */
 void es_about_put(es_json_writer *json, const es_run_info *info);
 
 /**

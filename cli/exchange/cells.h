@@ -6,16 +6,19 @@
 #include "cli/exchange/lines.h"
 
 typedef struct es_cells {
-    const char *file;    /* file name for messages; borrowed */
-    size_t line, column; /* position of the last cell, counted from 1 */
+    const char *file; /* file name for messages; borrowed */
+    size_t line,
+        column; /* position of the cell that was read last, counted from 1 */
     char separator;
     char *next, *end; /* start of the next cell (NULL after the last cell), and
                          end of the line */
 } es_cells;
 
-/** Returns the separator of a line: ',' if the line contains a comma, else ';',
- *  else a tab if it contains one, else a blank. One or more blanks then
- *  separate two cells. */
+/**
+ * Returns the separator of a line: ',' if the line contains a comma, else ';',
+ * else a tab if it contains one, else a blank. In the last case, one or more
+ * blanks separate two cells.
+ */
 char es_cells_separator(const es_line *line);
 
 /** Prepares to read the cells of `line`. es_cells_next modifies the text of the

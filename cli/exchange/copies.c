@@ -123,7 +123,10 @@ static int compare_uuid(const void *a, const void *b)
     return strcmp(x->uuid, y->uuid);
 }
 
-/** Appends the runs of `reader`, the file with index `path`, to the index. */
+/**
+ * Appends the runs of a file to the index; `reader` reads this file, `path` is
+ * its number.
+ */
 static es_status append_runs(es_run_index *index, es_reader *reader,
                              size_t path)
 {

@@ -121,7 +121,8 @@ static void print_cell(FILE *out, float value)
     fputs(es_is_missing(value) ? "NA" : es_float_print(text, value), out);
 }
 
-/* Prints one row: the values of all series with the given shape at `index`. */
+/* Prints one row: for each series of the given shape, its value at `index` of
+   the current step. */
 static void print_row(const es_export *e, int64_t step, es_shape shape,
                       size_t index)
 {

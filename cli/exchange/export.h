@@ -34,11 +34,11 @@ es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
 /**
  * Writes JSON lines. The first is {"run":{...},"series":[{...}]}; each sample
  * then has a line {"uuid","step","series","phase","value"}, where value is a
- * number, (L) numbers, or (L) rows of (H) numbers; null is a missing value, and
- * "NaN", "inf", "-inf", "NaN(0x...)" are strings. An attention map has a line
- * {"uuid","step","series","phase","layer","head","ctx","value"}, where value
- * has one row per query; if head is null, value is the mean over the layer's
- * heads. Parameters and returns are those of es_export_csv.
+ * number, an array of L numbers, or L arrays of H numbers; null is a missing
+ * value, and "NaN", "inf", "-inf", "NaN(0x...)" are strings. An attention map
+ * has a line {"uuid","step","series","phase","layer","head","ctx","value"},
+ * where value has one row per query; if head is null, value is the mean over
+ * the layer's heads. Parameters and returns are those of es_export_csv.
  */
 es_status es_export_jsonl(FILE *out, es_reader *reader, size_t run,
                           const es_export_options *options) ES_MUST_USE;
@@ -47,10 +47,11 @@ es_status es_export_jsonl(FILE *out, es_reader *reader, size_t run,
  * Writes an event file of TensorBoard with the scalars entropy/layer_03/head_07
  * and entropy/layer_03/mean (mean of the measured heads; NaN if a head is NaN).
  * A series x of layers is written as x/layer_03, a series x of the run as x.
- * Names of the evaluation phase have the prefix eval/. A missing value has no
- * scalar. The first record describes the run, so that import can read the file
- * back. Every event has the start time of the run, since a run file stores no
- * other times. Parameters and returns are those of es_export_csv.
+ * Names of the evaluation phase have the prefix eval/. For a missing value no
+ * scalar is written. The first record describes the run, so that import can
+ * read the file back. Every event has the start time of the run, since a run
+ * file stores no other times. Parameters and returns are those of
+ * es_export_csv.
  */
 es_status es_export_events(FILE *out, es_reader *reader, size_t run,
                            const es_export_options *options) ES_MUST_USE;

@@ -81,7 +81,7 @@ const es_command es_export_command = {
         "\n"
         "Readers of plain CSV must skip lines that begin with #. jsonl\n"
         "contains all runs of all files; the other formats need one run, see\n"
-        "--run. Events are not exported. Attention maps (--series\n"
+        "--run. Events of runs are not exported. Attention maps (--series\n"
         "attention_map) are comments of csv, lines of jsonl and arrays of\n"
         "npz.",
     .options = options,

@@ -142,9 +142,9 @@ static es_status end_archive(archive *a)
 
 /* --- arrays ----------------------------------------------------------------*/
 
-/* Prints the name of the file with a series in the archive, such as
-   eval/loss.npy, after `before`. If the series' name is not valid UTF-8, its
-   bytes above 127 are written as %XX. */
+/* Prints `before` and the name of the archive's member for a series, such as
+   eval/loss.npy. If the series' name is not valid UTF-8, its bytes above 127
+   are written as %XX. */
 static void name_of(char *out, const es_series *series, const char *before)
 {
     bool utf8 = es_text_is_utf8(series->name, strlen(series->name));
@@ -348,8 +348,8 @@ static es_status put_map_array(map_arrays *m, es_reader *reader, size_t run)
         return status;
     put_header(m->to, "<f4", shape);
     m->step = ES_UNKNOWN;
-    end_step(m); /* sets all values to missing, and writes nothing before the
-                    first map */
+    end_step(
+        m); /* as no map was read yet, this only sets all values to missing */
     if ((status = es_reader_maps(reader, run, put_map, m)) < 0)
         return status;
     end_step(m);

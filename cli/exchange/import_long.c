@@ -33,13 +33,14 @@ typedef struct table {
     const char *file;
     char separator;
     size_t n_columns, n_rows;
-    int64_t n_layer, n_head; /* largest numbers found so far; after the first
-                                pass, those of the run */
+    int64_t n_layer, n_head; /* in the first pass, the largest numbers found so
+                                far; afterwards those of the run */
 
     int64_t step;
     bool open;
-    float *values;       /* all series of the step, one after another */
-    unsigned char *seen; /* 1 if the value has been read */
+    float *values; /* all series of the step, one after another */
+    unsigned char
+        *seen; /* 1 if the value at the same index of `values` was read */
     column columns[MAX_COLUMNS];
 } table;
 

@@ -106,7 +106,7 @@ const es_command es_import_command = {
         "The steps of a history or a wide table come from one counter: of\n"
         "trainer/global_step, train/global_step, global_step, step and\n"
         "_step, the one whose rows have the most numbers of heads and\n"
-        "layers, or the first of several equal ones. If the file has more\n"
+        "layers (in a tie, the first in this list). If the file has more\n"
         "than one counter, a note names the chosen one; --step-key selects\n"
         "another, such as epoch. Rows without a step are skipped and\n"
         "counted. If unknown names look like entropies of heads, import\n"
@@ -206,9 +206,9 @@ static void report_run(const arguments *given, const es_imported *about)
             "%s: values given more than once, of which the last is used: %zu",
             given->input, report->n_replaced);
     if (report->n_again)
-        es_print_note(
-            "%s: restarts, which replace the later steps before them: %zu",
-            given->input, report->n_again);
+        es_print_note("%s: restarts, which discard the earlier samples of the "
+                      "same and later steps: %zu",
+                      given->input, report->n_again);
 }
 
 static int import_main(int argc, char **argv)

@@ -23,7 +23,7 @@ static es_status take_number(int64_t *out, const char **at, int64_t low,
     char text[24];
     size_t n;
     const char *word = next_word(at, &n);
-    if (n > 0 && word[n - 1] == ':') /* end of the numbers */
+    if (n > 0 && word[n - 1] == ':') /* a colon follows the last number */
         n--;
     snprintf(text, sizeof text, "%.*s", n < 23 ? (int)n : 23, word);
     return es_int_parse(out, text, low, high);

@@ -7,17 +7,19 @@
 
 #define ES_STEP_KEYS 5 /* number of usual names of counters */
 
-/** How many numbers could be imported with the steps of one counter. */
+/**
+ * Counts of the numbers that could be imported with the steps of one counter.
+ */
 typedef struct es_step_count {
     char name[ES_STEP_KEY_MAX]; /* spelled as in the file */
     size_t n_rows;              /* rows in which this counter is a non-negative
                                    integer */
-    size_t n_attention; /* how many numbers in these rows belong to heads or
-                           layers */
-    size_t n_numbers;   /* how many numbers these rows have in total */
+    size_t
+        n_attention; /* how many numbers in these rows are of heads or layers */
+    size_t n_numbers; /* how many numbers these rows have in total */
 } es_step_count;
 
-/** The counts of all counters. A zero-initialised list is empty. */
+/** The counts for all step counters. A zero-initialised list is empty. */
 typedef struct es_step_keys {
     es_step_count counts[ES_STEP_KEYS];
 } es_step_keys;

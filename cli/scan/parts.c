@@ -420,7 +420,7 @@ static es_status report_missing(const es_scan_options *options, int64_t job)
                           file.path, remedy_of(state));
     }
     return es_fail(ES_EIO,
-                   "%s: %zu of %zu parts are missing: no output is written: "
+                   "%s: %zu of %zu parts are missing, so no output is written; "
                    "the other %zu parts are kept for the next attempt",
                    options->work, missing, n, n - missing);
 }

@@ -83,8 +83,8 @@ static es_status place_output(es_scan_options *to)
     return ES_OK;
 }
 
-/* Returns true if output i is a figure that is written to standard output as
-   text, which any number of figures may share. */
+/* Returns true if output i is a figure that is written as text to standard
+   output, where several figures may follow each other. */
 static bool is_text(const es_scan_options *to, int i)
 {
     return i < ES_N_PICTURES && to->figures.pictures[i].file &&

@@ -153,7 +153,7 @@ static const es_option table[] = {
     {"smooth", 0, "N", "curves, loss: moving mean of N samples",
      ES_OPT_INT(es_scan_options, figures.smooth, 2, 9999),
      .tags = PICTURE | OF(CURVES) | OF(LOSS)},
-    {"spikes", 0, "[N]", "curves, loss: ring outliers among N samples (31)",
+    {"spikes", 0, "[N]", "curves, loss: circle outliers among N samples (31)",
      ES_OPT_CALL(es_scan_options, figures, read_spikes),
      .tags = PICTURE | OF(CURVES) | OF(LOSS)},
     {"group", 0, "KEY", "seed: average runs that differ only in the seed",

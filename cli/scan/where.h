@@ -85,7 +85,9 @@ int es_order_compare(const es_order *order, const es_run_summary *a,
  * A name that no run has is probably misspelled, and a name that matches two
  * nested members is ambiguous; both are known after all runs have been read. */
 
-/** The members of configurations that a name in --where or --sort matches. */
+/**
+ * Members of the runs' configurations that match one name in --where or --sort.
+ */
 typedef struct es_member_seen {
     bool exact;                   /* true if some run has a member with exactly
                                      this name */

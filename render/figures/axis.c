@@ -49,8 +49,8 @@ es_ticks es_ticks_make(double low, double high, int most)
 
 double es_ticks_at(const es_ticks *ticks, int i)
 {
-    /* `first` is a multiple of the step with one rounding, so a tick at zero
-       has exactly the value 0. */
+    /* `first` is the product of an integer and the step, rounded once, so a
+       tick at zero has exactly the value 0. */
     return ticks->first + i * ticks->step;
 }
 
@@ -204,8 +204,8 @@ double es_axis_tick(const es_axis *axis, int i)
     return axis->logarithmic ? pow(10, at) : at;
 }
 
-/* Returns true if a power of ten on the axis would be long if written out. In
- * this case all labels are written as powers of ten. */
+/* Returns true if a tick is below 0.001 or above 10000, which would be a long
+ * label. In this case all labels are written as powers of ten. */
 static bool has_powers(const es_ticks *ticks)
 {
     return ticks->first < -3 || es_ticks_at(ticks, ticks->n - 1) > 4;

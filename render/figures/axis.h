@@ -40,7 +40,7 @@ void es_range_add_all(es_range *range, const float *values, size_t n);
 typedef struct es_ticks {
     double first, step;
     int n;
-    int decimals; /* number of decimals that distinguishes the ticks */
+    int decimals; /* number of decimals that the labels need to differ */
 } es_ticks;
 
 /**
@@ -75,8 +75,10 @@ void es_label_count(char out[ES_LABEL_MAX], double count);
  */
 double es_fraction(double x, double low, double high);
 
-/** Returns the smallest power of two (1, 2, 4, ...) that is at least
- *  `least`. */
+/**
+ * Returns the smallest of the powers of two 1, 2, 4, ... that is at least
+ * `least`.
+ */
 int es_power_step(double least);
 
 /** A rectangle on the page, such as the area of a plot without its labels. */

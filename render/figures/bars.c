@@ -7,22 +7,23 @@
 #include "analyzer/base/checked.h"
 #include "render/figures/page.h"
 
-/* Sizes of the chart before scaling, in points. */
+/* Sizes of the parts of a chart before scaling, in points. */
 #define LEAST_WIDTH 200.0
 #define MOST_WIDTH 900.0
 #define ONE_HEIGHT 190.0
 #define MANY_HEIGHT 160.0
-#define WIDE_BAR 24.0   /* bar width if there are few bars */
-#define NARROW_BAR 12.0 /* width of a bar if there are many */
+#define WIDE_BAR 24.0   /* width of a bar if there are at most FEW_BARS */
+#define NARROW_BAR 12.0 /* width of a bar if there are more */
 #define FEW_BARS 24
 #define STACK 34.0
 #define LEAST_PLOT 130.0 /* minimum plot width if a page size is requested */
 
 #define BETWEEN 0.8      /* gap between groups, in bar widths */
 #define STACK_SHARE 0.74 /* width of a stack, relative to its group */
-/* Width of a stack if texts stand beside it. */
+/* Width of a stack, relative to its group, if texts are drawn next to it. */
 #define LABELLED_SHARE 0.6
-#define BESIDE_MARGIN 12.0 /* space for a text beside the last stack */
+#define BESIDE_MARGIN 12.0 /* space for a text to the right of the last stack  \
+                            */
 #define MOST_TICKS 7
 #define TICK_HEIGHT 18.0
 #define TEXT_GAP 3.0 /* gap between a bar and its text */
@@ -50,7 +51,8 @@ typedef struct bars_sheet {
     double pitch;        /* distance between the left edges of groups */
     /* Distance between the left edges of bars in a group. */
     double bar;
-    bool beside; /* a part of a stack is too small for its text */
+    bool beside; /* true if a part of a stack is too low for its text, which is
+                    then to the right of the stack */
     bool turned; /* group labels are rotated because they do not fit */
     printing print;
     double value_size; /* font size of the texts on bars */
@@ -211,8 +213,8 @@ typedef struct beside {
     double top, bottom;
 } beside;
 
-/* Draws the text of a part of a stack that is too low for it, to the right of
- * the stack. The text is left out if it does not fit next to its part. */
+/* Draws the text of a part that is too low to contain it to the right of the
+ * stack. The text is left out if it does not fit next to its part. */
 static void draw_text_beside(const bars_sheet *sheet, const char *text,
                              const es_box *area, beside *space)
 {
@@ -365,8 +367,8 @@ static double largest(const es_bars *figure)
     return isfinite(most) && most > 0 ? most : 1;
 }
 
-/* Returns true if a part of a stack is too low for its text at the natural
- * height of a plot. */
+/* Returns true if, before scaling, a part of a stack is too low for its text.
+ * */
 static bool has_low_parts(const es_bars *figure, double most)
 {
     double height = figure->n_panels > 1 ? MANY_HEIGHT : ONE_HEIGHT;

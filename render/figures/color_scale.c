@@ -62,8 +62,7 @@ double es_bar_width(const es_color_scale *scale, const char *text)
 {
     if (!es_scale_is_there(scale))
         return 0;
-    /* Maximum width of a label, over all numbers of ticks that the bar can
-     * have. */
+    /* Width of the widest label, whatever number of ticks the bar will have. */
     double widest = 0;
     for (int most = 2; most <= MOST_TICKS; most++) {
         es_axis axis = axis_of(scale, 0, most * TICK_HEIGHT);

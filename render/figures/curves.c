@@ -2,8 +2,8 @@
  * Draws line charts: measures the values, places panels and axes, and draws the
  * lines. A long line is reduced, for every half point of width, to the span
  * from its lowest to its highest value: stroking a path through all samples
- * would take a hundred times as long and look the same. Lines that coincide
- * alternate dashes and marks. The colours, marks and legend are in
+ * would take a hundred times as long and look the same. Lines that coincide are
+ * drawn with alternating dashes and marks. The colours, marks and legend are in
  * curves_legend.c.
  */
 #include "render/figures/curves_internal.h"
@@ -17,7 +17,8 @@
 #define ONE_HEIGHT 210.0
 #define MANY_WIDTH 250.0
 #define MANY_HEIGHT 165.0
-#define PANELS_MOST 12 /* with more panels, panels are small, six per row */
+#define PANELS_MOST                                                            \
+    12 /* if there are more panels, they are small, six per row */
 #define SMALL_WIDTH 150.0
 #define SMALL_HEIGHT 95.0
 #define LEAST_FACTOR 0.3 /* minimum scale if a page size is requested */
@@ -27,16 +28,20 @@
 #define TICK_HEIGHT 15.0
 #define INSET 4.0 /* gap between the plot's edges and the samples */
 
-/* Sizes of lines, in points if nothing else is said. */
+/* Sizes of lines, in points unless stated otherwise. */
 #define COLUMN 0.5
-#define PATH_MOST 2 /* maximum number of samples per column for a path */
+#define PATH_MOST                                                              \
+    2 /* a line with more samples per column is not drawn as a path */
 #define DOT_RADIUS 1.5
-#define SPARSE 14.0       /* minimum distance of samples drawn as dots */
-#define DOTTED_MOST 16    /* maximum number of lines drawn with dots */
-#define BESIDE_WIDTH 40.0 /* maximum width of dots side by side */
-#define MARKED_EVERY 5    /* number of marks on a line with many samples */
-#define STRIPE 6.0        /* dash length of coinciding lines, in points */
-#define TINT 70           /* opacity of a single shaded area, from 0 to 255 */
+#define SPARSE                                                                 \
+    14.0 /* minimum mean distance of samples that all get dots or marks */
+#define DOTTED_MOST                                                            \
+    16 /* maximum number of lines in a panel whose samples all get dots */
+#define BESIDE_WIDTH 40.0 /* maximum total width of dots drawn side by side */
+#define MARKED_EVERY                                                           \
+    5 /* number of marks across the plot on a line with many samples */
+#define STRIPE 6.0 /* dash length of coinciding lines, in points */
+#define TINT 70    /* opacity of a single shaded area, from 0 to 255 */
 #define TREND_WIDTH 1.0
 #define TREND_DASH 3.0
 #define RING_RADIUS 2.6
@@ -389,7 +394,8 @@ typedef struct plotter {
     size_t n_columns;
     double *pairs; /* (PATH_MOST * n_columns,2) points or spans of one line */
     double *wide;  /* (n_columns,2) spans, widened by the width of the pen */
-    bool *marked;  /* (n_columns) true if the column gets a mark at the edge */
+    bool *marked;  /* (n_columns) true if the column has a mark for NaN or
+                      infinity at the lower edge */
     marks *marks;  /* the marks that are already drawn */
 } plotter;
 
@@ -664,8 +670,8 @@ static void draw_edge(const plotter *p)
 
 /* --- values above the plot ------------------------------------------------*/
 
-/* Returns the largest value of sample i, also in its area and in its ring; NaN
- * if it has none. */
+/* Returns the largest value that is drawn for sample i: by the line, its shaded
+ * area or its ring; NaN if there is none. */
 static double peak_of(const es_curve *curve, size_t i)
 {
     const float *const all[] = {curve->values, curve->high, curve->spikes};
@@ -676,8 +682,9 @@ static double peak_of(const es_curve *curve, size_t i)
     return peak;
 }
 
-/* Sets p->pairs[column] to the largest value of the columns in which a line has
- * the highest sample of a part above the plot, and to NaN elsewhere. */
+/* Finds the highest sample of each stretch in which a line is above the plot.
+ * Sets p->pairs[column] to the largest of these values in the column; NaN if
+ * there is none. */
 static void find_peaks(const plotter *p)
 {
     const es_curves_panel *panel = p->block->panel;
@@ -702,8 +709,8 @@ static void find_peaks(const plotter *p)
     }
 }
 
-/* An arrow above the plot at x, with the text of a value, which together take
- * the interval from `left` to `right`. */
+/* An arrow above the plot at x, and the text of a value next to it. Together
+ * they extend from `left` to `right`. */
 typedef struct arrow {
     double x, value, left, right;
     char text[ES_LABEL_MAX];
@@ -741,8 +748,8 @@ static void draw_arrow(const plotter *p, const arrow *a)
                     0, color, a->text);
 }
 
-/* Draws an arrow with the value where lines are above the plot. Of arrows that
- * would overlap, only the one with the largest value is drawn. */
+/* Draws an arrow and the value at each peak of a line above the plot. Of arrows
+ * that would overlap, only the one with the largest value is drawn. */
 static void draw_arrows(const plotter *p)
 {
     arrow last = {.right = -INFINITY};
@@ -771,7 +778,7 @@ static pen pen_of(const plotter *p, size_t i)
                  .sparse = (double)curve->n * SPARSE <= p->block->plot.width};
 }
 
-/* Computes in p->wide the span that the pen covers in each column. */
+/* Stores in p->wide the span that the pen covers in each column. */
 static void span_line(const plotter *p, const pen *line)
 {
     clear_spans(p);

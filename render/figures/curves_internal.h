@@ -27,7 +27,7 @@ typedef struct es_curves_sheet {
     const es_curves *figure;
     es_curves_block *blocks; /* (n_panels) */
     double legend_x, legend_y, legend_height;
-    /* Width of a legend right of the panels; 0: no legend. */
+    /* Width of a legend to the right of the panels; 0: no legend there. */
     double legend_width;
     double entry_width; /* width of an entry in a legend below the panels */
     /* (n_named) curves in the legend: those of the panel with the most
@@ -39,7 +39,8 @@ typedef struct es_curves_sheet {
     /* The legend is a list, which may be placed below the panels. */
     bool movable;
     bool below; /* the legend is below the panels */
-    /* The legend is right of the panels as a list, not a colour bar. */
+    /* True if the legend to the right of the panels is a list; false: a colour
+       bar. */
     bool listed;
     bool nonfinite; /* a NaN or infinite value exists */
     bool equal;     /* two lines coincide somewhere */
@@ -52,7 +53,8 @@ typedef struct es_curves_sheet {
 #define ES_LEGEND_LINE 11.0      /* height of a line of the legend */
 #define ES_LEGEND_SWATCH 12.0
 #define ES_LEGEND_GAP 14.0
-#define ES_LISTED_MOST 16 /* maximum number of lines by depth in a list */
+#define ES_LISTED_MOST                                                         \
+    16 /* maximum number of lines coloured by depth that a legend lists */
 #define ES_MARK_RADIUS 2.4
 #define ES_DASH 4.0 /* length of the dashes of a dashed line */
 

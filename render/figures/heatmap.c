@@ -23,7 +23,7 @@
 #define FOOT 24.0         /* height of the column labels below a plot */
 #define DOT_RADIUS 1.8
 #define TICK_WIDTH 26.0 /* minimum width per tick of a small plot */
-#define PANELS_MOST 12  /* with more panels, panels are thumbnails */
+#define PANELS_MOST 12  /* if there are more panels, they are thumbnails */
 #define THUMB_CELL 6.0
 #define THUMB_WIDTH 84.0
 #define THUMB_HEIGHT 38.0
@@ -38,7 +38,7 @@ typedef struct heatmap_block {
     double cell_width, cell_height; /* as drawn */
     /* Width of each small plot; 0: no small plots. */
     double side_width;
-    bool printed; /* the cells are large enough and show their values */
+    bool printed; /* true if the cells are large enough to show their values */
 } heatmap_block;
 
 typedef struct heatmap_sheet {

@@ -20,11 +20,12 @@ typedef struct es_overview_sheet {
     /* (n_columns + 3) the same columns, as placed on the page. */
     es_overview_span *texts;
     es_overview_span dots, heads, layers, time;
-    es_overview_span beside; /* percentages too wide for their part of a bar */
+    es_overview_span beside; /* column for percentages that are too wide for
+                                their part of a bar */
     double letters;          /* font size of all texts */
     double gap;
     size_t most_layers;
-    size_t most_beside; /* largest number of percentages beside a bar */
+    size_t most_beside; /* largest number of such percentages in a row */
     double most;    /* largest value on the value scale; INFINITY: no limit */
     es_range range; /* range of the values up to `most` */
     /* Decimals of the printed values; -1: print four significant digits. */
@@ -40,7 +41,7 @@ typedef struct es_overview_sheet {
 /** Returns the colour of part `share` in the bars of heads. */
 es_color es_overview_share_color(const es_overview_sheet *sheet, int share);
 
-#define ES_BESIDE_WIDTH 34.0 /* maximum width of a percentage beside a bar */
+#define ES_BESIDE_WIDTH 34.0 /* maximum width of a percentage next to a bar */
 
 /** Returns true if the percentage of a part is wider than the part, in a bar of
  *  heads that is `width` points wide. False for an empty part. */

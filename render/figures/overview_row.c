@@ -4,7 +4,7 @@
 
 #include "analyzer/base/value.h"
 
-#define ROW_INSET 1.5 /* space above and below the bars of a row */
+#define ROW_INSET 1.5 /* space above and below each bar of a row */
 #define MOST_BAR 14.0 /* maximum height of the bars */
 #define DOT_RADIUS 2.0
 
@@ -118,7 +118,7 @@ static void write_share(char out[ES_LABEL_MAX], double share)
 bool es_overview_is_beside(double share, double width)
 {
     char text[ES_LABEL_MAX];
-    /* A part of two digits needs at most 19 points. */
+    /* A percentage of one or two digits needs at most 19 points. */
     if (!(share > 0) || (share >= 0.01 && share * width >= 19))
         return false;
     write_share(text, share);
@@ -126,8 +126,8 @@ bool es_overview_is_beside(double share, double width)
            share * width;
 }
 
-/* Prints the percentage of a part of the bar at the centre of this part at x,
- * or beside the bar at *beside, behind a square in the colour of the part. */
+/* Prints the percentage of a part of the bar: at x, the centre of this part, or
+ * next to the bar at *beside, after a square in the part's colour. */
 static void print_share(const es_overview_sheet *s, double share, double x,
                         double y, es_color fill, double *beside)
 {

@@ -10,8 +10,9 @@
 
 #define COMFORTABLE 0.6 /* scale factor below which fewer columns are tried */
 #define LEGIBLE 0.35    /* minimum scale factor if columns are added */
-#define FLATTEST 0.5    /* minimum ratio of the height to the width factor */
-#define BARE_AIR 4.0    /* space above plots that have no titles */
+#define FLATTEST                                                               \
+    0.5 /* minimum ratio of the scale factor for heights to that for widths */
+#define BARE_AIR 4.0 /* space above plots that have no titles */
 #define ROW_GAP 12.0
 #define LEAST_BAR 80.0
 #define LEAST_PAGE 190.0
@@ -249,9 +250,9 @@ static double flatten(es_page *page, double across)
     return fmin(across, fmax(least, solve_factor(page, tallest, place_down)));
 }
 
-/* Returns the number of columns for a page of limited height. This is `best`
- * unless the page would then be too high. In that case the number is increased
- * until the page is low enough, as long as the panels stay legible. */
+/* Returns the number of columns for a page of limited height: `best`, unless
+ * the page would then be too high. In that case, increases the number until the
+ * page is low enough or the panels would become illegible. */
 static size_t lower(es_page *page, size_t best, size_t most)
 {
     const double tallest = page->style->tallest, width = page->style->width;
@@ -366,7 +367,8 @@ es_status es_page_lay_out(es_page *page)
     if (style->height > 0)
         down = solve_factor(page, style->height, place_down);
     if (style->height > 0 && !(style->width > 0)) {
-        /* At this width, titles break into other lines. */
+        /* Place the columns again, because titles break differently at this
+           width. */
         place_across(page, across = down);
         down = solve_factor(page, style->height, place_down);
     }

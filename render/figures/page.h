@@ -57,9 +57,10 @@ struct es_page {
     void (*arrange)(es_page *page);
     es_status (*draw)(const es_page *page, size_t i);
     void (*draw_legend)(const es_page *page); /* or NULL */
-    double least_factor;     /* minimum scale factor if a size is requested */
-    double composite_height; /* maximum height of a plot on a page with other
-                                figures, at natural height; 0: none */
+    double least_factor; /* minimum scale factor if a size is requested */
+    double
+        composite_height; /* maximum height of a plot, before scaling, on a page
+                             that several figures share; 0: no maximum */
     double title_most;   /* maximum width to which a narrow panel is widened for
                             its title; 0: 150 points */
     size_t most_lines;   /* maximum number of lines of a title; 0: three */
@@ -83,14 +84,15 @@ struct es_page {
     es_page_panel *panels; /* (n_panels) */
     /* Additional margins that the style's frame requests. */
     double extra_left, extra_right;
-    bool nonfinite, missing; /* the page has such values */
+    bool nonfinite, missing; /* true if a plot has non-finite or missing values,
+                                respectively */
     size_t n_panels, n_rows, n_columns;
     /* Width and height of the page in points. */
     double width_points, height_points;
     double head; /* height of the titles of a panel */
     /* Number of lines of the longest title and subtitle. */
     size_t title_lines, subtitle_lines;
-    /* The letters of panels are on a separate line. */
+    /* True if the letters of panels, such as (a), are on a separate line. */
     bool letters_above;
     double note_width; /* width of the lines of the note */
     size_t note_lines;
@@ -113,8 +115,8 @@ es_status es_page_begin(es_page *page, size_t n) ES_MUST_USE;
  * natural size, with about four panels per row. If the style requests a size,
  * plots have the largest scale factor that fits. If only the width or only the
  * height is requested, the factor of this side is used for the other side too.
- * Panels that would be much smaller than natural are put into fewer columns.
- * May be called repeatedly.
+ * If this would make the panels much smaller than natural, they are arranged in
+ * fewer columns. May be called repeatedly.
  *
  * Returns ES_OK, or ES_EUSAGE if the scale factor is below least_factor; the
  * message then names the smallest possible size.
@@ -135,8 +137,10 @@ bool es_page_is_first(const es_page *page, size_t i);
  *  ignored. */
 void es_page_add_key(es_page *page, es_page_swatch swatch, const char *text);
 
-/** Records if any of n values is missing, and if any is NaN or infinite,
- *  because such values need a key. */
+/**
+ * Records whether any of n values is missing, and whether any is NaN or
+ * infinite, because such values need a key.
+ */
 void es_page_look_at(es_page *page, const float *values, size_t n);
 
 /** Adds the keys that explain the values recorded by es_page_look_at. `swatch`

@@ -20,7 +20,8 @@
 #define LEAST_FACTOR 0.08
 #define MARK 3.0       /* width of the marks at the edges of an image */
 #define GAP 9.0        /* gap between the two images */
-#define LEAST_BAND 5.0 /* minimum layer height for separating lines */
+#define LEAST_BAND 5.0 /* minimum height of a layer for lines between layers   \
+                        */
 #define BEYOND 6.0     /* points by which a name may exceed its image */
 
 /* Palette entries that follow the colours of the scale. */
@@ -126,8 +127,8 @@ static bool has_alarm(const image *im, size_t from, size_t step, size_t n)
 }
 
 /* Marks the columns of an image that have a NaN or an infinity, above the
- * image; with `rows`, marks such rows, to the right of the image. Marks are at
- * least one point wide, because cells may be smaller. */
+ * image. If `rows` is true, marks the rows instead, to the right of the image.
+ * Marks are at least one point wide, because cells may be smaller. */
 static void draw_marks(const es_canvas *canvas, const image *im, bool rows)
 {
     const es_box *box = im->box;

@@ -36,7 +36,7 @@ typedef struct point_mark {
     double x, y;
     double low, high; /* x positions of the ends of the interval */
     bool shown, on_front;
-    bool placed; /* a place was found for the label or the number */
+    bool placed; /* true if there is a place for the label or the number */
     /* The point has a number and its label is listed below the plot. */
     bool numbered;
     /* Number of the point, from 1; 0 if not even a number fits. */
@@ -97,7 +97,8 @@ static const side of_front[N_SIDES] = {{-1, 0},  {-1, 1}, {0, 1},  {1, 1},
 /* Distances of labels that are connected to their points by a line. */
 static const double rings[] = {12, 20, 30, 42, 58, 76};
 #define N_RINGS (sizeof rings / sizeof *rings)
-#define N_CLEAR 3 /* rings that are tried with the distance CLEAR */
+#define N_CLEAR 3 /* number of rings at which labels keep the distance CLEAR   \
+                   */
 
 static bool touch(const es_box *a, const es_box *b, double apart)
 {

@@ -59,8 +59,8 @@ typedef struct es_figure_style {
     /* Title of the figure; NULL: only the panels have titles. */
     const char *title;
     /* size in points; 0: as large as the content needs. If only one of the two
-     * is given, the content is scaled, and the panels are in fewer columns if
-     * they would be small */
+     * is given, the content is scaled to it; if that would make the panels too
+     * small, they are arranged in fewer columns */
     double width, height;
     /* maximum height in points if no height is requested: a higher page gets
      * more columns and flatter plots, as long as the plots stay legible; 0: no

@@ -10,7 +10,8 @@
 
 #define THIN_SPACE "\xe2\x80\x89" /* U+2009 */
 #define ELLIPSIS "\xe2\x80\xa6"
-#define INDEXED "ScFuFFN" /* ScFuFFNi6 and ScFuFFNe6 have the index 6 */
+#define INDEXED                                                                \
+    "ScFuFFN" /* names that begin so have an index, as 6 in ScFuFFNi6 */
 
 #define KERN 0.05 /* gap before a smaller letter, relative to the font size */
 #define LEAST_SIZE 5.0
@@ -74,8 +75,8 @@ bool es_title_is_arch(const char *text)
 }
 
 /* Returns the length in bytes of the architecture at the beginning of a text;
- * the rest may be " (3 seeds)" or ", γ = 0.2". Returns 0 if the text has no
- * architecture or it is too long. */
+ * the rest may be " (3 seeds)" or ", γ = 0.2". Returns 0 if the text does not
+ * begin with an architecture, or if the architecture is too long. */
 static size_t arch_bytes(const char *text)
 {
     static const char *const ends[] = {" (", ", "};

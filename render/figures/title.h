@@ -46,7 +46,8 @@ void es_draw_run_name(es_picture *picture, double x, double y, double size,
  *   picture      NULL to draw nothing
  *   y            baseline of the first line
  *   line_height  distance between lines
- *   most         maximum of lines; if the last is too long, its middle is cut
+ *   most         maximum number of lines; if the last is too long, its middle
+ *                is cut
  *
  * Returns the number of lines.
  */

@@ -92,7 +92,7 @@ joined
 same_text 'a cancelled task is a failure' 3 "$code"
 check 'a cancelled task is reported with its log and a remedy' \
     grep -q "^entropy-scan: task ${job}_3 of Slurm left the queue before it began: there is no summary.parts/slurm-${job}_3.out: repeat the command$" err
-file_has 'the number of kept parts is reported' err 'summary.parts: 1 of 8 parts are missing: no output is written: the other 7 parts are kept'
+file_has 'the number of kept parts is reported' err 'summary.parts: 1 of 8 parts are missing, so no output is written; the other 7 parts are kept'
 check 'a failed attempt writes no output' test ! -e table
 same_text 'a failed attempt keeps seven parts' 7 "$(parts)"
 "$scan" tree --csv >one 2>/dev/null

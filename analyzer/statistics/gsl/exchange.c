@@ -17,8 +17,8 @@
 #define EXACT_STRATA 13
 
 /* Returns the Kolmogorov-Smirnov distance between the two samples of `values`.
-   `order` lists the values in ascending order. The weights of all values add up
-   to 1 for the first sample and to -1 for the second. */
+   `order` lists the values in ascending order. Each value has a weight: the
+   weights of the first sample add up to 1, those of the second to -1. */
 static double distance_of(const es_blocks *blocks, const float *values,
                           const size_t *order, const double *weights)
 {
@@ -33,8 +33,8 @@ static double distance_of(const es_blocks *blocks, const float *values,
     return farthest;
 }
 
-/* Returns the distance of the samples if labels[i] assigns block i to the first
-   sample; infinite if the first or second sample is then empty. */
+/* Computes the distance between the samples, where labels[i] is true if block i
+   belongs to the first sample; infinite if either sample is empty. */
 static double apart(double *distance, const es_blocks *blocks,
                     const es_exchange_space *space)
 {

@@ -109,8 +109,8 @@ typedef struct stretch {
     gsl_interp *line;
 } stretch;
 
-/* Prepares the interpolation of a stretch. Two samples are joined by a straight
-   line, because Steffen's method needs three. */
+/* Prepares the interpolation of a stretch. A stretch of only two samples
+   becomes a straight line, because Steffen's method needs three samples. */
 static es_status stretch_new(stretch *out, const int64_t *x,
                              const float *values, size_t n)
 {

@@ -9,7 +9,8 @@
 #include <gsl/gsl_sort.h>
 #include <math.h>
 
-/* Computes middle ranks minus their mean. Returns the sum of their squares. */
+/* Computes the middle ranks of x, minus their mean. Returns the sum of their
+   squares. */
 static double centre_ranks(double *ranks, const double *x, size_t n,
                            size_t *order)
 {

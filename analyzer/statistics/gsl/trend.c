@@ -9,8 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Returns 18 times the variance of Kendall's sum for n distinct values. A group
-   of n equal values reduces 18 times the variance by the same amount. */
+/* Returns 18 times the variance of Kendall's sum for n distinct values. Each
+   group of equal values reduces this number by the function's value for the
+   size of the group. */
 static double spread_of(double n)
 {
     return n * (n - 1) * (2 * n + 5);
