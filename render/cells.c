@@ -454,15 +454,15 @@ static void place_text(sketch *s, const es_picture_shape *shape,
         [ES_ALIGN_START] = 0, [ES_ALIGN_MIDDLE] = 0.5, [ES_ALIGN_END] = 1};
     static const int moves[] = {0, 1, -1};
     const bool upright = fabs(shape->degrees - 90) < 45;
-    const double middle =
-        0.36 * shape->size; /* height of a letter's middle above the baseline */
+    /* Height of a letter's middle above the baseline. */
+    const double middle = 0.36 * shape->size;
     const int most = upright ? s->screen->height : s->screen->width;
     const int n_columns = (int)fmin((double)es_display_width(text), 1e6);
     const int n = n_columns < most ? n_columns : most;
     double x = shape->x / s->width, y = shape->y / s->height;
     if (upright) {
         x -= middle / s->width;
-        /* the text is read downwards, so its end is below */
+        /* the text runs downwards, so its end is at the bottom */
         y -= n * (1 - before[shape->align]);
     } else {
         x = round(x - n * before[shape->align]);
@@ -474,8 +474,8 @@ static void place_text(sketch *s, const es_picture_shape *shape,
     }
     const int column = (int)floor(fmax(-1e6, fmin(x, 1e6)));
     const int row = (int)floor(fmax(-1e6, fmin(upright ? round(y) : y, 1e6)));
-    const bool below =
-        y - floor(y) > 0.5; /* true if the row below is the second nearest */
+    /* True if the next nearest row is the one below. */
+    const bool below = y - floor(y) > 0.5;
     const es_style style = {
         .ink = s->screen->depth == ES_DEPTH_ASCII ? 0 : es_ink_of(shape->color),
         .bold = shape->weight == ES_WEIGHT_BOLD};

@@ -221,8 +221,8 @@ void es_picture_spans(es_picture *picture, double x, double column,
 }
 
 #define MOST_COLORS 256
-#define MOST_CELLS                                                             \
-    32767 /* maximum number of cells per side, a limit of Cairo */
+/* Maximum number of cells per side, a limit of Cairo. */
+#define MOST_CELLS 32767
 
 void es_picture_image(es_picture *picture, double x, double y, double width,
                       double height, const uint8_t *cells, size_t n_columns,

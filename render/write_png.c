@@ -10,8 +10,8 @@
 #include "analyzer/base/checked.h"
 #include <png.h>
 
-#define LARGEST_SIDE                                                           \
-    32767.0 /* maximum number of pixels per side, a limit of Cairo */
+/* Maximum number of pixels per side, a limit of Cairo. */
+#define LARGEST_SIDE 32767.0
 #define MOST_PIXELS 1e8 /* maximum number of pixels, four bytes each */
 #define POINTS_PER_METRE (72 / 0.0254)
 

@@ -109,7 +109,7 @@ typedef struct es_arch {
      * range. es_arch_parts returns the parts of a single layer. */
     bool layer_norm;          /* LN */
     bool rms_norm;            /* RN; never true together with layer_norm */
-    es_activation activation; /* of every FFN except Sc... FFNs */
+    es_activation activation; /* activation of all FFNs except Sc... FFNs */
     es_slope_kind slope_kind; /* the kind of the learnable slopes, if any */
     double slope;             /* slope of a leaky ReLU: fixed, or the initial
                                  value of a learnable one; if activations have
@@ -121,10 +121,9 @@ typedef struct es_arch {
     unsigned weight_norm, spectral_norm; /* bit sets of ES_NORM_... */
     bool entropy_reg;                    /* EReg(...) */
     int n_spans;                         /* number of parts that have ranges */
-    es_arch_span
-        spans[ES_ARCH_SPANS_MAX]; /* (n_spans) sorted by kind, then by layer; a
-                                     layer outside all ranges of a kind has no
-                                     part of this kind */
+    /* (n_spans) sorted by kind, then by layer; a layer outside all ranges of a
+     * kind has no part of this kind. */
+    es_arch_span spans[ES_ARCH_SPANS_MAX];
 } es_arch;
 
 /**

@@ -117,9 +117,8 @@ void es_kernel_close_from(int first)
 
 /* --- processes ------------------------------------------------------------ */
 
-#define START_TIME                                                             \
-    22 /* number of the field in /proc/PID/stat that contains the start time   \
-        */
+/* Number of the field in /proc/PID/stat that contains the start time. */
+#define START_TIME 22
 
 uint64_t es_kernel_start_time(pid_t pid)
 {

@@ -34,12 +34,12 @@
 #define ES_MAX_OPTIONS 96
 
 typedef enum es_option_type {
-    ES_OPTION_FLAG, /* bool */
-    ES_OPTION_INT,  /* an int, int64_t or uint64_t, distinguished by the size of
-                       the field and the row's limits */
-    ES_OPTION_REAL, /* double */
-    ES_OPTION_TEXT, /* const char *, borrowed from the command line */
-    ES_OPTION_COPY, /* char[size] */
+    ES_OPTION_FLAG,   /* bool */
+    ES_OPTION_INT,    /* an int, int64_t or uint64_t; the size of the field
+                         distinguishes int from the other two */
+    ES_OPTION_REAL,   /* double */
+    ES_OPTION_TEXT,   /* const char *, borrowed from the command line */
+    ES_OPTION_COPY,   /* char[size] */
     ES_OPTION_CHOICE, /* an enum, set to the index of the value in `choices` */
     ES_OPTION_SET,  /* an enum that is set to `least`; the option takes no value
                      */
@@ -168,9 +168,9 @@ typedef struct es_command {
                          have one of these tags; 0: all options */
     unsigned hides;   /* bit set: help omits the default of rows with one of
                          these tags */
-    unsigned
-        old; /* bit set: options whose rows have one of these tags are accepted,
-                but omitted from help, manual page and completions */
+    /* Bit set: options whose rows have one of these tags are accepted, but
+     * omitted from help, manual page and completions. */
+    unsigned old;
     /**
      * Returns a struct that holds the defaults of rows without `value`, for the
      * help text. NULL: the help omits the defaults of these rows.

@@ -104,7 +104,7 @@ int es_process_start(es_process *out, const es_process_options *options);
  */
 int es_process_fork(es_process *out, int (*main)(void *), void *argument);
 
-/** How a process ended. */
+/** Describes how a process ended. */
 typedef struct es_process_end {
     bool lost;  /* other code reaped the process, so code and signal are
                    unknown */

@@ -18,10 +18,9 @@
 #endif
 
 typedef enum es_status {
-    ES_DONE = 1, /* a cursor has reached its end; not an error */
-    ES_OK = 0,   /* success */
-    ES_EUSAGE =
-        -1, /* the user gave a wrong option, verb, architecture or rule */
+    ES_DONE = 1,       /* a cursor has reached its end; not an error */
+    ES_OK = 0,         /* success */
+    ES_EUSAGE = -1,    /* wrong option, verb, architecture or rule */
     ES_EARGUMENT = -2, /* the caller broke the function's contract */
     ES_EIO = -3,       /* an input or output operation failed */
     ES_EFORMAT = -4,   /* the content of an input is malformed */

@@ -77,8 +77,8 @@ es_flops es_flops_forward(const es_cost_shape *shape, int64_t ctx);
 /**
  * Returns the number of weights in the matrices of the layers: 4 d^2 for
  * attention (2 d^2 if simplified; d^2 more with a gate; 2 d (a + k) if queries
- * and keys have separate widths a and k), and 2 m d^2, 3 m d^2 for SwiGLU, d^2
- * for a fused or 0 for a removed FFN. Embeddings, biases, norms and learnable
+ * and keys have separate widths a and k), and for the FFN 2 m d^2 (3 m d^2 for
+ * SwiGLU, d^2 if fused, 0 if removed). Embeddings, biases, norms and learnable
  * scalars are not counted; es_flops_forward leaves out the same parts. NaN if a
  * size is below 1.
  */

@@ -1,8 +1,8 @@
-/* Attention entropy for callers of the library. The file begins with the
-   reference, which computes rows in double precision: kernels are compared with
-   it before their first use, and call it for non-finite rows and for heads that
-   are too wide. A call checks the arguments, determines the rows and keys of
-   each sequence, splits them into parts, runs the kernels on the parts and
+/* Computes attention entropy for callers of the library. The file begins with
+   the reference, which computes rows in double precision: kernels are compared
+   with it before their first use, and call it for non-finite rows and for heads
+   that are too wide. A call checks the arguments, determines the rows and keys
+   of each sequence, splits them into parts, runs the kernels on the parts and
    reduces the results to heads. The split does not depend on the number of
    threads, so neither do the results. */
 #include "analyzer/base/checked.h"
@@ -230,15 +230,15 @@ typedef struct part_result {
 typedef struct entropy_call {
     const es_entropy_kernels *set;
     const es_row_arrays *rows;
-    const es_entropy_input *in,
-        *k; /* in: weights or queries; k: keys, or NULL if `in` is weights */
+    /* in: weights or queries; k: keys, or NULL if `in` is weights. */
+    const es_entropy_input *in, *k;
     const es_attention_shape *shape;
     sequence *sequences; /* (B) */
     int *places; /* memory for `index` and `count` of the sequences' keys, used
                     with a mask */
     int64_t n_parts;
-    part_result
-        *results;   /* (n_parts), or NULL if no head statistics are requested */
+    /* (n_parts), or NULL if no head statistics are requested. */
+    part_result *results;
     float *scratch; /* (threads,scratch_size) floats of scratch for the
                        kernels */
     size_t scratch_size, kernel_size;

@@ -199,8 +199,8 @@ typedef struct es_entropy_part {
     es_row_arrays rows;
     es_numbers in; /* weights or queries, starting at element
                       (0,0) */
-    es_numbers
-        k; /* keys, starting at key keys->first; unused if `in` is weights */
+    /* Keys, starting at key keys->first; unused if `in` is weights. */
+    es_numbers k;
     ptrdiff_t in_row, in_head; /* strides, counted in numbers */
     ptrdiff_t k_row;
     /* Queries and keys of the next part, to be prefetched; their `data` is NULL
@@ -392,7 +392,10 @@ es_status es_entropy_with(const es_entropy_kernels *kernels,
 /* --- heads ------------------------------------------------------------------
  */
 
-/** The arrays of es_heads, indexed by es_head_series, like es_row_arrays. */
+/**
+ * The arrays of es_heads, indexed by es_head_series. Arrays that the caller
+ * does not need are NULL.
+ */
 typedef struct es_head_arrays {
     float *floats[ES_N_HEAD_SERIES]; /* NULL for series of counts */
     int64_t *finite_rows, *nonfinite_rows, *nonfinite_weights;

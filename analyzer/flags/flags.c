@@ -1,5 +1,5 @@
-/* Returns the names of severities and of the series that flags are judged by,
- * and the words of a verdict, such as "mild", for a flag and a severity. */
+/* Returns the names of severities, the verdict on a flag as text (such as "too
+ * short to judge"), and the series that the flags use by its name. */
 #include "analyzer/flags/flags.h"
 
 #include <string.h>

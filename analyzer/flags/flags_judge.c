@@ -390,8 +390,8 @@ static bool follow_layer(es_judge *judge, const judged_sample *sample,
 }
 
 /* Counts a sample twice in the streaks of its low layers if many layers are low
-   in it. A bad batch does not satisfy this, because it lowers many layers in
-   one sample at most. */
+   in it. A single bad batch still causes no collapse, because it lowers many
+   layers in one sample at most. */
 static void weigh_layers(es_judge *judge, int64_t step)
 {
     size_t n_low = 0, n_needed = (size_t)judge->rules.collapse_layers;

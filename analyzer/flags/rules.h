@@ -67,8 +67,8 @@ typedef struct es_rule {
     es_rule_reference reference;
     double threshold; /* the threshold, as a multiple of the reference */
     double share; /* smallest share of heads, for ES_RULE_SHARE; default 0.5 */
-    double end;   /* threshold (for ES_RULE_SHARE: smallest share) that keeps an
-                     open episode open; NaN: the one that opens it */
+    double end;   /* threshold (for ES_RULE_SHARE: smallest share) at which an
+                     open episode continues; NaN: the same as for opening */
     uint32_t samples; /* number of consecutive samples that open an
                          episode; default 1 */
     double warm_up;   /* share of the planned steps, from the start, that is not
@@ -124,8 +124,9 @@ typedef struct es_rules es_rules;
 size_t es_rules_size(const es_rule *rules, size_t n, const es_judge_run *run);
 
 /**
- * Creates the state of rules (n, copied) inside `workspace`, which belongs to
- * the caller, has es_rules_size bytes and is aligned for any type.
+ * Creates the state of n rules, which are copied, inside `workspace`. The
+ * workspace belongs to the caller, has es_rules_size bytes and is aligned for
+ * any type.
  *
  * `handler` receives each episode once, when it is over or at es_rules_finish.
  */

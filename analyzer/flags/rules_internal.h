@@ -47,8 +47,8 @@ typedef struct es_rule_state {
     bool has_baseline;
 
     uint64_t n_nonfinite;
-    uint32_t
-        cooling; /* number of following samples at which no episode can open */
+    /* Number of following samples at which no episode can open. */
+    uint32_t cooling;
     bool open;
     int64_t onset, last;
     int64_t opened; /* step of the sample at which the episode opened */

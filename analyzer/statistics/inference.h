@@ -36,9 +36,9 @@ const char *es_stats_gsl(void);
 
 /** A mean and its 95 % interval by Student's t distribution. */
 typedef struct es_mean {
-    double mean, low,
-        high; /* mean: NaN if there are no values; low, high: the interval, NaN
-                 if there are fewer than two values or all are equal */
+    /* mean: NaN if there are no values; low, high: the interval, NaN if there
+     * are fewer than two values or all are equal. */
+    double mean, low, high;
     es_reason reason; /* the reason why the interval is NaN */
 } es_mean;
 
@@ -52,11 +52,11 @@ typedef struct es_means_test {
                              degrees of freedom, p-value */
     double g; /* Hedges' g, with the approximate correction 1 - 3 / (4 (n_a +
                  n_b) - 9) (J. Educ. Stat. 6 (1981)) */
-    double permuted; /* p-value of |difference| by permutation: the share of the
-                        exchanges of values between a and b that give at least
-                        this difference. Uses all exchanges if there are at most
-                        ES_PERMUTATIONS, otherwise ES_PERMUTATIONS random
-                        exchanges */
+    double permuted;  /* p-value of |difference| by permutation: the share of
+                         exchanges of values between a and b after which the
+                         difference is at least as large. Uses all exchanges if
+                         there are at most ES_PERMUTATIONS, otherwise
+                         ES_PERMUTATIONS random exchanges */
     es_reason reason; /* the reason why results are NaN */
 } es_means_test;
 
@@ -130,8 +130,8 @@ typedef struct es_association {
                         the share of the ranks' variance that lies between
                         groups, or Kruskal and Wallis's H / (n - 1) */
     double p; /* probability of at least this strength, in either direction, if
-                 y is randomly permuted; from 999 to 9,999 permutations, so p is
-                 never below 1/1,000 to 1/10,000 */
+                 y is randomly permuted; from 999 to 9,999 permutations; p is at
+                 least 1/1,000 with 999, 1/10,000 with 9,999 */
     es_reason reason;
 } es_association;
 

@@ -7,8 +7,8 @@
 
 typedef struct es_cells {
     const char *file; /* file name for messages; borrowed */
-    size_t line,
-        column; /* position of the cell that was read last, counted from 1 */
+    /* Position of the cell that was read last, counted from 1. */
+    size_t line, column;
     char separator;
     char *next, *end; /* start of the next cell (NULL after the last cell), and
                          end of the line */

@@ -61,9 +61,9 @@ es_status es_export_events(FILE *out, es_reader *reader, size_t run,
  * float32 array (n, L, H), (n, L) or (n) with the same bits as in the run file;
  * its steps are the int64 array steps/NAME, (n). Names of the evaluation phase
  * have the prefix eval/. run.json describes the run. Attention maps are the
- * arrays attention_map/layer_S (n, L, S, S) and head_S (n, L, H, S, S).
- * Parameters and returns are those of es_export_csv; also returns ES_EUSAGE if
- * an array has 4 GiB or more.
+ * arrays attention_map/layer_S (n, L, S, S) and attention_map/head_S (n, L, H,
+ * S, S). Parameters and returns are those of es_export_csv; also returns
+ * ES_EUSAGE if an array has 4 GiB or more.
  */
 es_status es_export_npz(FILE *out, es_reader *reader, size_t run,
                         const es_export_options *options) ES_MUST_USE;

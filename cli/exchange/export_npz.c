@@ -348,8 +348,8 @@ static es_status put_map_array(map_arrays *m, es_reader *reader, size_t run)
         return status;
     put_header(m->to, "<f4", shape);
     m->step = ES_UNKNOWN;
-    end_step(
-        m); /* as no map was read yet, this only sets all values to missing */
+    /* As no map has been read yet, this only sets all values to missing. */
+    end_step(m);
     if ((status = es_reader_maps(reader, run, put_map, m)) < 0)
         return status;
     end_step(m);

@@ -1,7 +1,7 @@
 /* Parses logs, which are texts of any kind that contain lines with "Step s -
-   Layer l: v". If the steps go back, training was resumed, and the sink
-   drops the later steps. Reads the file twice: first for the number of
-   layers, then for the values. */
+   Layer l: v". If the steps decrease, training was resumed, and the sink drops
+   the samples recorded before at the same and later steps. Reads the file
+   twice: first for the number of layers, then for the values. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"

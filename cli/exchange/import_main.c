@@ -103,9 +103,9 @@ const es_command es_import_command = {
         "mlruns/EXPERIMENT/RUN.",
     .further_about = "Counters of steps, W&B, and damaged input",
     .further =
-        "The steps of a history or a wide table come from one counter: of\n"
+        "The steps of a history or a wide table come from one of the counters\n"
         "trainer/global_step, train/global_step, global_step, step and\n"
-        "_step, the one whose rows have the most numbers of heads and\n"
+        "_step: the one whose rows have the most numbers of heads and\n"
         "layers (in a tie, the first in this list). If the file has more\n"
         "than one counter, a note names the chosen one; --step-key selects\n"
         "another, such as epoch. Rows without a step are skipped and\n"
@@ -151,7 +151,8 @@ static es_status check_arguments(const arguments *given)
 static char *stem_of(const char *path)
 {
     size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/') /* slash after a folder */
+    while (n > 1 &&
+           path[n - 1] == '/') /* ignore slashes at the end of the path */
         n--;
     const char *slash = memrchr(path, '/', n);
     char *stem = strcmp(path, "-") == 0

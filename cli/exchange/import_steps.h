@@ -14,8 +14,8 @@ typedef struct es_step_count {
     char name[ES_STEP_KEY_MAX]; /* spelled as in the file */
     size_t n_rows;              /* rows in which this counter is a non-negative
                                    integer */
-    size_t
-        n_attention; /* how many numbers in these rows are of heads or layers */
+    /* How many numbers in these rows are of heads or layers. */
+    size_t n_attention;
     size_t n_numbers; /* how many numbers these rows have in total */
 } es_step_count;
 

@@ -112,10 +112,12 @@ static void mark_joined(es_fragments *fragments, const char *uuid,
     }
 }
 
-/** Skips the fragments of a run because another input contains the same run
- *  already joined. If a fragment has later steps than the joined run, counts
- *  the run as incomplete, because these steps are lost; the message recommends
- *  to omit the joined run. */
+/**
+ * Skips the fragments of a run because another input contains the same run
+ * already joined. If a fragment has later steps than the joined run, counts the
+ * run as incomplete, because these steps are lost; the message recommends
+ * omitting the joined run.
+ */
 static es_status skip_run(const es_fragment *run, size_t n, es_writer *writer,
                           bool quiet, es_merged *merged)
 {

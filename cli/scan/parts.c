@@ -24,7 +24,8 @@
 #include <unistd.h>
 
 #define JOB_NAME "entropy-summarise"
-#define LIST_MOST ((size_t)1 << 30) /* maximum size of the list in bytes */
+/* Maximum size of the list of run files, in bytes. */
+#define LIST_MOST ((size_t)1 << 30)
 /* Maximum number of consecutive failures of squeue. */
 #define TROUBLE_MOST 20
 /* Maximum delay in ms until a file written on another node is visible. */

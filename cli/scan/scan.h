@@ -48,8 +48,8 @@ typedef struct es_scan_options {
     es_severity check; /* lowest severity that causes exit code 1; NONE for exit
                           code 0 in every case */
     int check_format;  /* 0: table; 1: github */
-    bool tui,
-        follow; /* tui: draw on the terminal; follow: redraw as the runs grow */
+    /* tui: draw on the terminal; follow: redraw as the runs grow. */
+    bool tui, follow;
     bool compare, trends;
     bool best_first;       /* with --compare, print only configurations, the
                               best first */

@@ -22,8 +22,8 @@
 #define STACK_SHARE 0.74 /* width of a stack, relative to its group */
 /* Width of a stack, relative to its group, if texts are drawn next to it. */
 #define LABELLED_SHARE 0.6
-#define BESIDE_MARGIN 12.0 /* space for a text to the right of the last stack  \
-                            */
+/* Space for a text to the right of the last stack. */
+#define BESIDE_MARGIN 12.0
 #define MOST_TICKS 7
 #define TICK_HEIGHT 18.0
 #define TEXT_GAP 3.0 /* gap between a bar and its text */

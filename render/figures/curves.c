@@ -17,8 +17,8 @@
 #define ONE_HEIGHT 210.0
 #define MANY_WIDTH 250.0
 #define MANY_HEIGHT 165.0
-#define PANELS_MOST                                                            \
-    12 /* if there are more panels, they are small, six per row */
+/* If there are more panels, they are small, six per row. */
+#define PANELS_MOST 12
 #define SMALL_WIDTH 150.0
 #define SMALL_HEIGHT 95.0
 #define LEAST_FACTOR 0.3 /* minimum scale if a page size is requested */
@@ -30,16 +30,16 @@
 
 /* Sizes of lines, in points unless stated otherwise. */
 #define COLUMN 0.5
-#define PATH_MOST                                                              \
-    2 /* a line with more samples per column is not drawn as a path */
+/* A line with more samples per column is not drawn as a path. */
+#define PATH_MOST 2
 #define DOT_RADIUS 1.5
-#define SPARSE                                                                 \
-    14.0 /* minimum mean distance of samples that all get dots or marks */
-#define DOTTED_MOST                                                            \
-    16 /* maximum number of lines in a panel whose samples all get dots */
+/* Minimum mean distance of samples that all get dots or marks. */
+#define SPARSE 14.0
+/* Maximum number of lines in a panel whose samples all get dots. */
+#define DOTTED_MOST 16
 #define BESIDE_WIDTH 40.0 /* maximum total width of dots drawn side by side */
-#define MARKED_EVERY                                                           \
-    5 /* number of marks across the plot on a line with many samples */
+/* Number of marks across the plot on a line with many samples. */
+#define MARKED_EVERY 5
 #define STRIPE 6.0 /* dash length of coinciding lines, in points */
 #define TINT 70    /* opacity of a single shaded area, from 0 to 255 */
 #define TREND_WIDTH 1.0

@@ -46,7 +46,7 @@ typedef struct es_curves_panel {
 /** Selects how lines get their colours. */
 typedef enum es_curves_colors {
     /* Line i of n has the colour at position i / (n - 1) of the colour map,
-     * which is scaled to a visible range. */
+     * without the part of the map that is invisible on the page. */
     ES_CURVES_BY_DEPTH,
     ES_CURVES_BY_CATEGORY /* line i has colour `color` of the theme and one of
                              ES_N_MARKS marks, which are distinct in greyscale

@@ -53,8 +53,8 @@ typedef struct es_curves_sheet {
 #define ES_LEGEND_LINE 11.0      /* height of a line of the legend */
 #define ES_LEGEND_SWATCH 12.0
 #define ES_LEGEND_GAP 14.0
-#define ES_LISTED_MOST                                                         \
-    16 /* maximum number of lines coloured by depth that a legend lists */
+/* Maximum number of lines coloured by depth that a legend lists. */
+#define ES_LISTED_MOST 16
 #define ES_MARK_RADIUS 2.4
 #define ES_DASH 4.0 /* length of the dashes of a dashed line */
 

@@ -4,9 +4,9 @@
 
 #define DARKEST 0.3       /* darkest map position used on a dark page */
 #define LEGEND_MOST 124.0 /* maximum width of the names in the legend */
-#define LARGEST_SHARE                                                          \
-    0.28 /* maximum share of the page's width that a legend takes */
-#define SMALLER_SHARE 0.18 /* the same if there are several panels */
+/* Maximum share of the page's width that a legend takes. */
+#define LARGEST_SHARE 0.28
+#define SMALLER_SHARE 0.18 /* this share if there are several panels */
 #define ENTRY_GAP 12.0
 #define CIRCLE 16 /* number of corners of a circle */
 

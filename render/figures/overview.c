@@ -16,23 +16,23 @@
 #define TEXT_MOST 130.0
 #define DOT_WIDTH 84.0
 #define HEADS_WIDTH 80.0
-#define WIDE_WIDTH                                                             \
-    300.0 /* width of the bars of heads if there are no other plots */
+/* Width of the bars of heads if there are no other plots. */
+#define WIDE_WIDTH 300.0
 #define LAYER_WIDTH 8.0
 #define LEAST_LAYERS 56.0
 #define MOST_LAYERS 144.0
 #define TIME_WIDTH 110.0
 #define LEAST_FACTOR 0.01
-#define FLAT_FACTOR 0.02 /* below this width factor, rows are lower than ROW   \
-                          */
+/* Below this width factor, rows are lower than ROW. */
+#define FLAT_FACTOR 0.02
 #define HEADER 15.0
 #define TICKS 15.0      /* height of the ticks below the table */
 #define LEGEND_TOP 15.0 /* gap between the ticks and the legend */
 #define LEAST_TEXT 0.6  /* minimum letter size, relative to natural size */
-#define STATUS_FACTOR                                                          \
-    0.5 /* minimum width factor at which there is a status column */
-#define NUMBER_FACTOR                                                          \
-    0.25                 /* minimum width factor at which values are printed */
+/* Minimum width factor at which there is a status column. */
+#define STATUS_FACTOR 0.5
+/* Minimum width factor at which values are printed. */
+#define NUMBER_FACTOR 0.25
 #define LEAST_COLUMN 0.5 /* minimum relative width of a text column */
 
 /* --- texts ----------------------------------------------------------------*/

@@ -196,8 +196,8 @@ static void draw_layers(const es_overview_sheet *s, const es_overview_row *row,
                          canvas->colors->muted);
 }
 
-/* Draws the planned steps, on top of them the finished steps, and on top the
- * flags. */
+/* Draws a bar for the planned steps, over it a bar for the finished steps, and
+ * over both the flags. */
 static void draw_time(const es_overview_sheet *s, const es_overview_row *row,
                       double y, double height)
 {

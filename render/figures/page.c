@@ -10,8 +10,8 @@
 
 #define COMFORTABLE 0.6 /* scale factor below which fewer columns are tried */
 #define LEGIBLE 0.35    /* minimum scale factor if columns are added */
-#define FLATTEST                                                               \
-    0.5 /* minimum ratio of the scale factor for heights to that for widths */
+/* Minimum ratio of the scale factor for heights to that for widths. */
+#define FLATTEST 0.5
 #define BARE_AIR 4.0 /* space above plots that have no titles */
 #define ROW_GAP 12.0
 #define LEAST_BAR 80.0

@@ -58,9 +58,9 @@ struct es_page {
     es_status (*draw)(const es_page *page, size_t i);
     void (*draw_legend)(const es_page *page); /* or NULL */
     double least_factor; /* minimum scale factor if a size is requested */
-    double
-        composite_height; /* maximum height of a plot, before scaling, on a page
-                             that several figures share; 0: no maximum */
+    /* Maximum height of a plot, before scaling, on a page that several figures
+     * share; 0: no maximum. */
+    double composite_height;
     double title_most;   /* maximum width to which a narrow panel is widened for
                             its title; 0: 150 points */
     size_t most_lines;   /* maximum number of lines of a title; 0: three */

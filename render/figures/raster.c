@@ -18,11 +18,11 @@
 #define HEADS_LEAST 40.0
 #define HEADS_MOST 260.0
 #define LEAST_FACTOR 0.08
-#define MARK 3.0       /* width of the marks at the edges of an image */
-#define GAP 9.0        /* gap between the two images */
-#define LEAST_BAND 5.0 /* minimum height of a layer for lines between layers   \
-                        */
-#define BEYOND 6.0     /* points by which a name may exceed its image */
+#define MARK 3.0 /* width of the marks at the edges of an image */
+#define GAP 9.0  /* gap between the two images */
+/* Minimum height of a layer for lines between layers. */
+#define LEAST_BAND 5.0
+#define BEYOND 6.0 /* points by which a name may exceed its image */
 
 /* Palette entries that follow the colours of the scale. */
 enum { BLANK, ALARM, N_SPECIAL };

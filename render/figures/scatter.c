@@ -97,8 +97,8 @@ static const side of_front[N_SIDES] = {{-1, 0},  {-1, 1}, {0, 1},  {1, 1},
 /* Distances of labels that are connected to their points by a line. */
 static const double rings[] = {12, 20, 30, 42, 58, 76};
 #define N_RINGS (sizeof rings / sizeof *rings)
-#define N_CLEAR 3 /* number of rings at which labels keep the distance CLEAR   \
-                   */
+/* Number of rings at which labels keep the distance CLEAR. */
+#define N_CLEAR 3
 
 static bool touch(const es_box *a, const es_box *b, double apart)
 {

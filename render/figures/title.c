@@ -10,8 +10,8 @@
 
 #define THIN_SPACE "\xe2\x80\x89" /* U+2009 */
 #define ELLIPSIS "\xe2\x80\xa6"
-#define INDEXED                                                                \
-    "ScFuFFN" /* names that begin so have an index, as 6 in ScFuFFNi6 */
+/* Beginning of the names that end in an index, such as ScFuFFNi6. */
+#define INDEXED "ScFuFFN"
 
 #define KERN 0.05 /* gap before a smaller letter, relative to the font size */
 #define LEAST_SIZE 5.0

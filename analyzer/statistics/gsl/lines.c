@@ -131,8 +131,9 @@ static es_status stretch_new(stretch *out, const int64_t *x,
     return ES_OK;
 }
 
-/* Interpolates between the samples of a stretch. *next is the first step not
-   yet handled; on return it is the first step after the stretch. */
+/* Interpolates between the samples of a stretch. *next is the index in `at` of
+   the first step to evaluate; on return, that of the first step after the
+   stretch. */
 static es_status fill_stretch(float *out, size_t *next, const int64_t *at,
                               size_t n_at, const int64_t *x,
                               const float *values, size_t n)
