@@ -4,7 +4,6 @@
  */
 #include "render/picture_internal.h"
 
-/* The state for drawing a display list. */
 typedef struct player {
     const es_picture *picture;
     cairo_t *cr;

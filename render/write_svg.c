@@ -12,11 +12,10 @@
 #define FONTS                                                                  \
     "DejaVu Sans, Verdana, sans-serif" /* fallback fonts of similar width */
 
-/* The state for writing a picture. */
 typedef struct svg {
     const es_picture *picture;
     es_buffer out;
-    bool clipped; /* a clipped group is open */
+    bool clipped; /* true while a clipping group is open */
 } svg;
 
 /* Rounds x in the same way as es_buffer_number, so that shapes computed from
@@ -315,7 +314,6 @@ static void write_clip(svg *s, const es_picture_shape *shape)
     s->clipped = true;
 }
 
-/* Writes the header of the file. */
 static void write_head(svg *s, const es_picture_note *notes, size_t n_notes)
 {
     const es_picture *picture = s->picture;

@@ -50,7 +50,6 @@ static void split_comma(char *text, char **rest)
         *(*rest)++ = 0;
 }
 
-/* Reads a decimal number. */
 static es_status read_number(double *out, const arch_part *part,
                              const char *text)
 {
@@ -214,9 +213,8 @@ static es_status read_leaky(es_arch *arch, const arch_part *part)
     else if (strcmp(text, "global") == 0)
         arch->slope_kind = ES_SLOPE_GLOBAL;
     else if (init)
-        return refuse_part(part,
-                           "only a learnable slope, layer or global, has a "
-                           "second argument");
+        return refuse_part(part, "a second argument is allowed only for a "
+                                 "learnable slope (layer or global)");
     else
         init = text;
     return init ? read_number(&arch->slope, part, init) : ES_OK;

@@ -35,9 +35,9 @@ void es_leftover_unlink(int folder, const char *file);
  * temporary file keeps it open until the file has its final name.
  *
  * A file is removed only if all of these conditions are met: its name has
- * exactly the form of a temporary file's name, es_leftover_is_ours returns
- * true, the kernel grants a lease, which it refuses if any process has the file
- * open, and no other machine can write to the file system. Failures are not
+ * exactly the form of a temporary file's name; es_leftover_is_ours returns
+ * true; the kernel grants a lease (it refuses if any process has the file
+ * open); and no other machine can write to the file system. Failures are not
  * reported; the next call tries again.
  *
  * A thread that writes many files into one folder cleans the folder only once.

@@ -24,8 +24,9 @@ typedef float narrow __attribute__((vector_size(2 * LANES)));
  * Returns the squared error that fixed-point arithmetic adds to a score, in
  * units of 2^-48 (see reach_of). Each number is rounded to 2^-23 of the largest
  * number in its row. The error from the omitted products of low digits is not
- * included, because it is no larger than the error of 0.2 D times the largest
- * product that find_blurred already assumes for float32 products.
+ * included, because it is no larger than the error that find_blurred already
+ * assumes for float32 products: 0.2 times the head's width times the largest
+ * product.
  */
 static inline vec fixed_reach(const workspace *work, int row)
 {

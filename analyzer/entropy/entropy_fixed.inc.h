@@ -90,8 +90,8 @@ INLINED bool measure_fixed(fixed_rows *in, es_entropy_type type)
 }
 
 /**
- * Returns a permutation of bytes that moves byte `low` of each of 32 numbers to
- * the first half of a vector and byte `high` of each to the second half.
+ * Returns a permutation of the bytes of 32 numbers: byte `low` of each number
+ * goes to the first half of a vector, byte `high` to the second half.
  */
 static inline __m512i byte_places(int low, int high)
 {

@@ -103,10 +103,11 @@ const char *es_flag_verdict(es_flag_kind kind, es_severity severity);
  * A spike is a loss that exceeds the median of the last 128 losses by more than
  * `spike_deviations` standard deviations, computed on logarithms, and by more
  * than the share `spike_rise` of the median. A spike needs `spike_samples`
- * consecutive such losses, or a single loss that is twice as far above the
- * median as any of the 128 losses was above the median before that loss.
- * Regular variation, such as bad batches or a harder data set, is therefore not
- * a spike. The first 32 losses, the warm-up, and losses of 0 or less are not
+ * consecutive such losses, or a single loss whose rise above the median is more
+ * than twice the largest rise in the window. (The rise of each loss in the
+ * window is measured from the median of the losses before it.) Regular
+ * variation, such as bad batches or a harder data set, is therefore not a
+ * spike. The first 32 losses, the warm-up, and losses of 0 or less are not
  * judged.
  *
  * The other flags are raised by a single sample.

@@ -1,7 +1,7 @@
-/* Tracks the collapse of one layer for flags_judge.c. A layer is low if its
-   share of low heads is large, if its mean is low relative to its own history,
-   or, if the ceiling is unknown, if its mean is low relative to its largest
-   mean. */
+/* Tracks the collapse of one layer for flags_judge.c. A layer is low in each of
+   these cases: its share of low heads is large; its mean is low relative to its
+   own history; or the ceiling is unknown and its mean is low relative to its
+   largest mean so far. */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/flags_internal.h"
 

@@ -150,10 +150,11 @@ typedef struct es_spike_track {
     uint32_t streak; /* number of consecutive losses above `limit` */
     bool open; /* true if the streak is a spike; the spike ends with a loss at
                   or below `back` */
-    double median, limit, back; /* median, limit and end of the spike, all
-                                   computed at the first loss of the streak */
-    int64_t onset;              /* step of the first loss of the streak */
-    double largest;             /* largest loss of the streak */
+    /* Median of the window, limit above which a loss is high, and level at
+     * which the spike ends; all computed at the first loss of the streak. */
+    double median, limit, back;
+    int64_t onset;  /* step of the first loss of the streak */
+    double largest; /* largest loss of the streak */
 } es_spike_track;
 
 /**

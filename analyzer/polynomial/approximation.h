@@ -130,7 +130,7 @@ double es_polynomial_gelu_error(int degree, double range);
  * Parameters of PowerSoftmax. In training, the weights a of a row with scores x
  * and length L are
  *
- *   z = x / (max |x| + 1e-6), plain: x;  a = z^p / (epsilon L + sum z^p)
+ *   z = x / (max |x| + 1e-6), or x if plain;  a = z^p / (epsilon L + sum z^p)
  *
  * L = 1 if `length` is ES_LENGTH_NONE. The polynomial form replaces the largest
  * score of the row by a constant, the unit:

@@ -104,9 +104,9 @@ typedef struct es_exchange_space {
  * Returns the p-value of the distance between two samples: the share of
  * exchanges of blocks within strata after which the samples are at least as far
  * apart as observed. The distance is the sum of two Kolmogorov-Smirnov
- * distances, one between the values and one between the ranks of the values
- * within their strata, because ranks detect a difference common to all strata
- * even if the strata lie far from each other. The p-value is exact for up to 13
+ * distances: one between the values, and one between the ranks of the values
+ * within their strata. The ranks detect a difference common to all strata even
+ * if the strata lie far from each other. The p-value is exact for up to 13
  * strata with one block of each sample; otherwise it is estimated from
  * ES_EXCHANGES random exchanges.
  *

@@ -64,21 +64,22 @@ typedef struct es_import_sink {
 } es_import_sink;
 
 typedef struct es_import_options {
-    const es_run_info *given; /* description of the run whose known members
-                                 replace those of the file; may be NULL */
-    const char *name;         /* name of the run if the file has none; may be
-                                 NULL */
-    const char *series;       /* name of the series of a matrix or log; usually
-                                 "entropy" */
-    es_phase phase;           /* phase of a matrix, a log, and long CSV columns
-                                 without a phase prefix */
-    int64_t step;             /* step number of a matrix */
-    const char *tags; /* pattern for names in a history, table or event file,
-                         which takes precedence over the patterns of
-                         cli/exchange/tags.h; may be NULL */
-    const char *step_key; /* name of the step member of a history, or of the
-                             step column of a wide table; if NULL, one of the
-                             usual names (import_steps.h) is chosen */
+    /* Description that the user gives; its known members replace those in the
+     * file; may be NULL. */
+    const es_run_info *given;
+    const char *name;   /* name of the run if the file has none; may be
+                           NULL */
+    const char *series; /* name of the series of a matrix or log; usually
+                           "entropy" */
+    es_phase phase;     /* phase of a matrix, a log, and long CSV columns
+                           without a phase prefix */
+    int64_t step;       /* step number of a matrix */
+    const char *tags;   /* pattern for names in a history, table or event file,
+                           which takes precedence over the patterns of
+                           cli/exchange/tags.h; may be NULL */
+    const char *step_key; /* name of a history's step member or of a wide
+                             table's step column; NULL: choose one of the usual
+                             names (import_steps.h) */
 } es_import_options;
 
 /**

@@ -232,11 +232,10 @@ static es_status take_line(history *h, json_t *object)
     int64_t step = 0;
     if (json_is_object(json_object_get(object, "run")) &&
         json_is_array(json_object_get(object, "series")))
-        return fail_line(
-            h,
-            "is a JSON line of export, but import only reads the CSV of "
-            "export%s",
-            ": use entropy-scan export --format csv");
+        return fail_line(h,
+                         "is a JSON line that export wrote, but import reads "
+                         "only export's CSV%s",
+                         ": use entropy-scan export --format csv");
     if (h->pass == STEPS)
         return count_steps(h, object);
     if (!read_step(&step, json_object_get(object, h->step_key))) {
@@ -299,7 +298,6 @@ static es_status fail_steps(const history *h, const char *keys)
         es_line_reader_name(h->import->lines), keys);
 }
 
-/* Chooses the member that contains the steps. */
 static es_status choose_steps(history *h)
 {
     h->pass = NAMES;

@@ -29,9 +29,12 @@ es_status es_import_history(es_import *import) ES_MUST_USE;
 es_status es_import_events(es_import *import) ES_MUST_USE;
 es_status es_import_wide(es_import *import) ES_MUST_USE;
 
-/** Returns true if `name`, a column of a wide table or a member of a history,
- *  holds the steps, either because it equals the value of --step-key or,
- *  without this option, because it is a usual name of a step, in any case. */
+/**
+ * Returns true if the column of a wide table, or the member of a history,
+ * called `name` contains the steps: `name` equals the value of --step-key or,
+ * without this option, is one of the usual names of steps, in upper or lower
+ * case.
+ */
 bool es_import_is_step(const es_import_options *options, const char *name);
 
 /** Sets *out to true if the file begins like an event file, then rewinds it. */

@@ -13,7 +13,8 @@
 
 typedef struct waiting {
     es_fragment fragment;
-    bool is_over; /* true once the fragment was joined, skipped or failed */
+    bool is_over; /* true once the fragment has been joined or skipped, or has
+                     failed */
     bool is_joined;
     bool is_complete; /* true if all ranks of the fragment's run are present */
 } waiting;

@@ -147,7 +147,6 @@ static uint64_t size_of(const char *path)
     return stamp.size > 0 ? (uint64_t)stamp.size : 0;
 }
 
-/* State of a merge. */
 typedef struct merging {
     const arguments *given;
     const es_output *output;

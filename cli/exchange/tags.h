@@ -15,7 +15,7 @@ typedef struct es_tag {
     char series[ES_MAX_NAME + 1]; /* never empty */
     es_phase phase;
     es_shape shape;
-    int64_t layer, head; /* 0 if the shape has no layer or head */
+    int64_t layer, head; /* 0 if the series has no layers or heads */
     es_layer_kind kind;  /* kind of the layer's attention */
     bool is_mtp; /* true for a multi-token prediction layer, which may be
                     numbered after the decoder's layers or separately from 0 */

@@ -40,7 +40,8 @@ typedef struct es_scan_options {
     es_where where;
     es_order order;
     es_summary_options summary;
-    es_rules_file rules; /* from --rules; summary.rules points to it */
+    es_rules_file rules; /* rules from the file of --rules; summary.rules points
+                            to them */
     es_figure_options figures;
     es_text_kind text;
     const char *text_file; /* "-": standard output */

@@ -22,9 +22,8 @@ typedef struct es_criterion {
 /** One condition: a criterion, a relation and a value. */
 typedef struct es_condition {
     es_criterion by;
-    unsigned relation;        /* bits of the relations between the run's value
-                                 and the given value that satisfy the
-                                 condition */
+    unsigned relation; /* set of ES_BELOW, ...: the orders of the run's value
+                          and the given value that satisfy the condition */
     char text[ES_WHERE_TEXT]; /* the given value */
     double number;            /* the given value as a number; NaN if it is not a
                                  number */

@@ -34,7 +34,7 @@ typedef struct es_curves_sheet {
      * curves. */
     const es_curve *named;
     size_t n_named;
-    size_t n_categories; /* greater than every curve's `color` */
+    size_t n_categories; /* one more than the largest `color` of a curve */
     size_t n_entries;    /* number of named curves that have a label */
     /* The legend is a list, which may be placed below the panels. */
     bool movable;

@@ -32,7 +32,6 @@ static const char *entry_text(const es_overview_sheet *s, int i)
     return i == MISSING && !s->page.missing ? NULL : texts[i];
 }
 
-/* Returns the width of the swatch of an entry. */
 static double swatch_width(int i)
 {
     return i == RAMP ? RAMP_WIDTH : 8;

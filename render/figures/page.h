@@ -24,7 +24,8 @@ typedef enum es_page_swatch {
     ES_SWATCH_BLANK,
     ES_SWATCH_HATCHED,
     ES_SWATCH_ALARM,      /* a square in the alarm colour */
-    ES_SWATCH_EDGE_ALARM, /* the mark at the edge of a plot */
+    ES_SWATCH_EDGE_ALARM, /* the mark for NaN and infinity at the edge of a plot
+                           */
     ES_SWATCH_DOTS        /* two dots */
 } es_page_swatch;
 
@@ -48,7 +49,7 @@ struct es_page {
     /* --- set by the chart; zero is a good default */
     const char *name; /* the chart's name in messages: "a heatmap" */
     const es_figure_style *style;
-    void *chart; /* context of the functions below */
+    void *chart; /* the chart's own data, for the functions below */
     /* Natural size of all plots; used if `width` and `height` are NULL. */
     double plot_width, plot_height;
     es_page_size *width, *height;

@@ -51,7 +51,7 @@ typedef struct scatter_sheet {
     bool *on_front;    /* (n) */
     size_t n_shown;
     int n_numbers;
-    bool over;    /* labels may cover intervals of points */
+    bool over;    /* true if labels may cover the interval lines of points */
     double clear; /* minimum distance of labels from other points */
     es_axis x_axis, y_axis;
 } scatter_sheet;

@@ -374,9 +374,10 @@ static void test_history__errors_name_the_line(void **state)
                    "f: no number could be imported");
     assert_refused("{\"step\":1,\"a\":1}\n[2]\n{\"step\":2,\"a\":1}",
                    "f: line 2: not a JSON object");
-    assert_refused("{\"run\":{},\"series\":[]}\n",
-                   "f: line 1: is a JSON line of export, but import only reads "
-                   "the CSV of export: use entropy-scan export --format csv");
+    assert_refused(
+        "{\"run\":{},\"series\":[]}\n",
+        "f: line 1: is a JSON line that export wrote, but import "
+        "reads only export's CSV: use entropy-scan export --format csv");
 }
 
 /* Two distant heads imply samples that are much larger than the text. */
