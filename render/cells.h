@@ -36,8 +36,10 @@ es_status es_cells_draw(es_screen **out, const es_picture *picture, int columns,
 
 #define ES_CELLS_MOST 4000000
 
-/** Draws a picture with es_cells_draw and prints it on a stream, one line per
- *  row of cells. Returns the statuses of es_cells_draw, or ES_EIO. */
+/**
+ * Draws a picture with es_cells_draw and prints it on a stream, one line per
+ * row of cells. Returns the same statuses as es_cells_draw, or ES_EIO.
+ */
 es_status es_cells_print(const es_picture *picture, FILE *out, int columns,
                          es_depth depth) ES_MUST_USE;
 

@@ -176,8 +176,8 @@ double es_drawn_width(const char *drawn, double size, es_font_weight weight)
     return extents.x_advance * size / MEASURED_SIZE;
 }
 
-/* True if memory has run out while this thread measured a text, so that a width
- * was wrong; es_text_ran_out resets it. */
+/* True if memory has run out while this thread measured a text, so a width was
+ * wrong; es_text_ran_out resets it. */
 static _Thread_local bool ran_out;
 
 bool es_text_ran_out(void)

@@ -124,9 +124,11 @@ void es_picture_sides(const es_picture *picture, double *width, double *height);
  */
 es_status es_picture_zoom(es_picture *picture, double factor) ES_MUST_USE;
 
-/** Returns the advance width in points of `text` at `size`, as es_picture_text
- *  draws it. If memory runs out it returns 0, and the next picture that this
- *  thread writes fails with ES_ENOMEM. Any thread. */
+/**
+ * Returns the advance width in points of `text` at `size`, as es_picture_text
+ * draws it. If memory runs out it returns 0, and the next picture that this
+ * thread writes fails with ES_ENOMEM. May be called from any thread.
+ */
 double es_text_width(const char *text, double size, es_font_weight weight);
 
 /**

@@ -87,8 +87,10 @@ cairo_status_t es_picture_play(const es_picture *picture, cairo_t *cr,
 /** Converts a status of Cairo to an es_status, and sets its message. */
 es_status es_cairo_status(cairo_status_t status) ES_MUST_USE;
 
-/** Returns the font DejaVu Sans or its substitute, borrowed; NULL if it could
- *  not be loaded. Any thread. */
+/**
+ * Returns the font DejaVu Sans or its substitute, borrowed; NULL if it could
+ * not be loaded. May be called from any thread.
+ */
 cairo_font_face_t *es_font_face(es_font_weight weight);
 
 /** Returns font options for smooth edges, and for metrics that do not depend on
@@ -109,9 +111,11 @@ size_t es_text_clean(char *out, const char *text);
  *  NULL if memory runs out. */
 char *es_text_cleaned(const char *text) ES_MUST_USE;
 
-/** Returns true if a clean text has right-to-left characters or directional
- *  marks, so that es_text_turn must reorder it. Any other text is drawn without
- *  reordering. */
+/**
+ * Returns true if a clean text has right-to-left characters or directional
+ * marks, so es_text_turn must reorder it. Any other text is drawn without
+ * reordering.
+ */
 bool es_text_is_bidi(const char *clean);
 
 /** A text in visual order, as it is drawn from left to right. */

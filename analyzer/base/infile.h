@@ -19,7 +19,7 @@
 /**
  * Opens a regular file for reading. Never waits.
  *
- *   fd    descriptor, which the caller must close unless it is -1, also on
+ *   fd    descriptor, which the caller must close unless it is -1, even on
  *         failure
  *   size  size of the file in bytes
  *

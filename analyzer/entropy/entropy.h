@@ -295,7 +295,7 @@ ES_API es_status es_entropy_probs(const es_rows *rows,
  * rows non-finite.
  *
  * **Non-finite.** A product q.k, or a part of its sum, that is not finite or
- * that float32 cannot represent makes its row non-finite, also with a softcap.
+ * that float32 cannot represent makes its row non-finite, even with a softcap.
  *
  * e (in nats), sink and top agree with the double-precision results to 1e-5
  * however large the scores are; lse and max_logit agree to 1e-5 + 5e-7 R, where

@@ -107,8 +107,7 @@ typedef enum es_detail {
 /** A row of the table es_details. */
 typedef struct es_detail_line {
     const char *name, *unit, *title;
-    bool is_amount; /* true if 0 means absence, so that colour scales begin at 0
-                     */
+    bool is_amount; /* true if 0 means absence, so colour scales begin at 0 */
     es_detail_source source;
     es_series_set set;
 } es_detail_line;

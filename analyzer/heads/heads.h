@@ -41,7 +41,7 @@ ES_HEADS_FUNCTION bool es_attention_has_lse(es_attention_kind kind)
  * score or weight of the row is not finite.
  *
  *   ENTROPY    -sum a ln a over the weights a, nats; if the weights add up to
- *              less than 1, the entropy of a / sum a, so that MISSING has no
+ *              less than 1, the entropy of a / sum a, so MISSING has no
  *              influence; 0 if all weights are 0
  *   LSE        log-sum-exp of the scores, if the attention has one
  *   MAX_LOGIT  largest score after scaling; PowerSoftmax: largest |score|
@@ -192,8 +192,7 @@ typedef enum es_head_series {
 /** A row of the table of head statistics. */
 typedef struct es_head_statistic {
     const char *name, *unit, *title;
-    bool is_amount; /* true if 0 means absence, so that colour scales begin at 0
-                     */
+    bool is_amount; /* true if 0 means absence, so colour scales begin at 0 */
     es_series_set set;
 } es_head_statistic;
 

@@ -43,7 +43,7 @@ void es_about_free(es_about *about);
 /**
  * Reads a line that begins with '#' into `about`.
  *
- * Returns ES_OK, also for a comment; ES_EFORMAT if the value of a known key is
+ * Returns ES_OK, even for a comment; ES_EFORMAT if the value of a known key is
  * invalid (the caller adds the position to the message); ES_ENOMEM.
  */
 es_status es_about_read(es_about *about, const char *line) ES_MUST_USE;

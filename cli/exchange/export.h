@@ -38,7 +38,7 @@ es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
  * value, and "NaN", "inf", "-inf", "NaN(0x...)" are strings. An attention map
  * has a line {"uuid","step","series","phase","layer","head","ctx","value"},
  * where value has one row per query; if head is null, value is the mean over
- * the layer's heads. Parameters and returns are those of es_export_csv.
+ * the layer's heads. Parameters and return values are those of es_export_csv.
  */
 es_status es_export_jsonl(FILE *out, es_reader *reader, size_t run,
                           const es_export_options *options) ES_MUST_USE;
@@ -50,7 +50,7 @@ es_status es_export_jsonl(FILE *out, es_reader *reader, size_t run,
  * Names of the evaluation phase have the prefix eval/. For a missing value no
  * scalar is written. The first record describes the run, so that import can
  * read the file back. Every event has the start time of the run, since a run
- * file stores no other times. Parameters and returns are those of
+ * file stores no other times. Parameters and return values are those of
  * es_export_csv.
  */
 es_status es_export_events(FILE *out, es_reader *reader, size_t run,
@@ -62,7 +62,7 @@ es_status es_export_events(FILE *out, es_reader *reader, size_t run,
  * its steps are the int64 array steps/NAME, (n). Names of the evaluation phase
  * have the prefix eval/. run.json describes the run. Attention maps are the
  * arrays attention_map/layer_S (n, L, S, S) and attention_map/head_S (n, L, H,
- * S, S). Parameters and returns are those of es_export_csv; also returns
+ * S, S). Parameters and return values are those of es_export_csv; also returns
  * ES_EUSAGE if an array has 4 GiB or more.
  */
 es_status es_export_npz(FILE *out, es_reader *reader, size_t run,

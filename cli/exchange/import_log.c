@@ -11,8 +11,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* Skips blanks, then `word` in any case, then blanks; returns NULL if the text
-   does not continue with `word`. */
+/* Skips blanks, then `word` in upper or lower case, then blanks; returns NULL
+   if the text does not continue with `word`. */
 static const char *skip_word(const char *c, const char *word)
 {
     c += strspn(c, " \t");

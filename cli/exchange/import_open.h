@@ -17,9 +17,11 @@
 es_status es_import_open(es_line_reader **out, const char **what,
                          const char *path) ES_MUST_USE;
 
-/** If the file is a single JSON document, replaces *lines by a reader of the
- *  same rows as JSON lines. Returns ES_OK, also for any other file; ES_EFORMAT;
- *  ES_EIO; ES_ENOMEM. */
+/**
+ * If the file is a single JSON document, replaces *lines by a reader of the
+ * same rows as JSON lines. Returns ES_OK, even if the file is not a JSON
+ * document; ES_EFORMAT; ES_EIO; ES_ENOMEM.
+ */
 es_status es_import_unpack(bool *is_document,
                            es_line_reader **lines) ES_MUST_USE;
 

@@ -194,9 +194,9 @@ static es_status find_series(int *out, es_scalars *scalars, const es_tag *tag)
     return ES_OK;
 }
 
-/* Returns true if the tag cannot be parsed, so that its numbers are lost.
-   Returns false for means over heads that export wrote: these are skipped as
-   well, but can be computed from the heads. */
+/* Returns true if the tag cannot be parsed, so its numbers are lost. Returns
+   false for means over heads that export wrote: these are skipped as well, but
+   can be computed from the heads. */
 static bool is_lost(const es_scalars *scalars, const char *tag)
 {
     es_tag_rules rules = *scalars->rules;

@@ -24,8 +24,10 @@ typedef struct es_step_keys {
     es_step_count counts[ES_STEP_KEYS];
 } es_step_keys;
 
-/** Returns the index of `name`, in any case, in the list of usual counter
- *  names, or -1 if the list does not contain the name. */
+/**
+ * Returns the index of `name`, in upper or lower case, in the list of usual
+ * counter names, or -1 if the list does not contain the name.
+ */
 int es_step_key_of(const char *name);
 
 /** Adds a row in which the counter `name` has a valid step. The name must be in

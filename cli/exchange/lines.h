@@ -30,9 +30,11 @@ typedef struct es_line {
 es_status es_line_reader_open(es_line_reader **out,
                               const char *path) ES_MUST_USE;
 
-/** Same as es_line_reader_open, but reads `stream`, which must support
- *  rewinding. The reader owns the stream, also on failure. `name` is used in
- *  messages; borrowed. */
+/**
+ * Same as es_line_reader_open, but reads `stream`, which must support
+ * rewinding. The reader owns the stream, even on failure. `name` is used in
+ * messages; borrowed.
+ */
 es_status es_line_reader_new(es_line_reader **out, FILE *stream,
                              const char *name) ES_MUST_USE;
 

@@ -27,9 +27,10 @@ es_status es_fragments_make(es_fragments **out) ES_MUST_USE;
 es_status es_fragments_add(es_fragments *fragments, es_reader *reader,
                            size_t run) ES_MUST_USE;
 
-/** Keeps a reader whose fragments were added open until es_fragments_free.
- *  Takes ownership of the reader, also on failure. Returns `status`, or
- *  ES_ENOMEM. */
+/**
+ * Keeps a reader whose fragments were added open until es_fragments_free. Takes
+ * ownership of the reader, even on failure. Returns `status`, or ES_ENOMEM.
+ */
 es_status es_fragments_keep(es_fragments *fragments, es_reader *reader,
                             es_status status) ES_MUST_USE;
 

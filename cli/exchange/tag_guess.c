@@ -43,8 +43,8 @@ static numbers find_numbers(const char *tag)
     return found;
 }
 
-/* Returns true if the name contains "entrop" in any case, as in "Entropies", or
-   "ent" as a separate word. */
+/* Returns true if the name contains "entrop" in upper or lower case, as in
+   "Entropies", or "ent" as a separate word. */
 static bool is_of_entropy(const char *tag)
 {
     if (strcasestr(tag, "entrop"))

@@ -84,7 +84,7 @@ typedef struct es_scan_options {
 /**
  * Sets the options to those of an empty command line.
  *
- *   out       freed with es_scan_options_free, also after a failure
+ *   out       freed with es_scan_options_free, even after a failure
  *   n_inputs  capacity of out->inputs, which stays empty
  *
  * Returns ES_OK or ES_ENOMEM.
@@ -95,7 +95,7 @@ es_status es_scan_options_default(es_scan_options *out,
 /**
  * Parses and checks the command line.
  *
- *   out      freed with es_scan_options_free, also after a failure
+ *   out      freed with es_scan_options_free, even after a failure
  *   command  the command that is run: a scan, or `summarise`
  *
  * Returns ES_OK; ES_DONE (--help or --version was printed); ES_EUSAGE;

@@ -56,7 +56,7 @@ typedef struct es_bars {
  * there are no texts. Group labels that do not fit are broken into two lines,
  * or rotated, and finally cut. The legend is above the panels. Series differ by
  * colour and, from the fourth series on, by line patterns; both repeat after 24
- * series. O(bars). Returns the statuses of es_heatmap_draw.
+ * series. O(bars). Returns the same statuses as es_heatmap_draw.
  */
 es_status es_bars_draw(es_picture **out, const es_bars *figure) ES_MUST_USE;
 

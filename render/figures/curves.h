@@ -98,7 +98,7 @@ typedef struct es_curves {
  * alternate; identical samples between gaps are drawn side by side, which a key
  * below the panels explains. The legend is to the right of the panels, or below
  * them if it would take too much of the width; instead of a legend, many lines
- * coloured by depth have a colour bar. O(samples). Returns the statuses of
+ * coloured by depth have a colour bar. O(samples). Returns the same statuses as
  * es_heatmap_draw, and ES_EUSAGE for a negative value on a logarithmic scale.
  */
 es_status es_curves_draw(es_picture **out, const es_curves *figure) ES_MUST_USE;

@@ -80,7 +80,7 @@ typedef struct es_overview {
  * twenty times its smallest. All rows share the scales, and a layer has the
  * same place in every row. If a height is requested, rows that do not fit are
  * left out, and the last line reports their number. O(rows (columns + layers +
- * flags)). Returns the statuses of es_heatmap_draw.
+ * flags)). Returns the same statuses as es_heatmap_draw.
  */
 es_status es_overview_draw(es_picture **out,
                            const es_overview *figure) ES_MUST_USE;

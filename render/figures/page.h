@@ -107,7 +107,7 @@ struct es_page {
  * page->style.
  *
  * Returns ES_OK, ES_EUSAGE (n is 0) or ES_ENOMEM. The caller clears the page
- * with es_page_clear, also after an error.
+ * with es_page_clear, even after an error.
  */
 es_status es_page_begin(es_page *page, size_t n) ES_MUST_USE;
 

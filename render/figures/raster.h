@@ -62,7 +62,7 @@ float es_raster_join(const es_raster_grid *grid, size_t n_columns,
  * NaN or an infinity are also marked at the upper and right edges, so that even
  * a single such cell is noticed.
  *
- * Returns the statuses of es_heatmap_draw.
+ * Returns the same statuses as es_heatmap_draw.
  */
 es_status es_raster_draw(es_picture **out, const es_raster *figure) ES_MUST_USE;
 

@@ -460,8 +460,8 @@ static double height_of(es_page *page, size_t i, double factor)
 }
 
 /* Lays out the page until it no longer changes. Labels that become numbers need
-   height below the plot, so that the plot becomes smaller and more labels may
-   become numbers. The loop ends because this height never decreases. */
+   height below the plot, so the plot becomes smaller and more labels may become
+   numbers. The loop ends because this height never decreases. */
 static es_status lay_out(scatter_sheet *sheet)
 {
     const es_scatter *figure = sheet->figure;

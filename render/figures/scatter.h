@@ -41,7 +41,7 @@ void es_scatter_front(bool *on_front, const es_scatter *figure);
  * little farther away and a line connects it to the point. If there is no space
  * for that either, the point gets a number and the label is listed below the
  * figure. Labels touch neither each other nor other points. O(n^2). Returns the
- * statuses of es_heatmap_draw.
+ * same statuses as es_heatmap_draw.
  */
 es_status es_scatter_draw(es_picture **out,
                           const es_scatter *figure) ES_MUST_USE;

@@ -59,7 +59,7 @@ typedef struct es_timeline {
  * shows where the first flag of each lane was raised. Long series are reduced
  * to the smallest and the largest value of each half point of width.
  *
- * Returns the statuses of es_heatmap_draw.
+ * Returns the same statuses as es_heatmap_draw.
  */
 es_status es_timeline_draw(es_picture **out,
                            const es_timeline *figure) ES_MUST_USE;
