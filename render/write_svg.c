@@ -160,9 +160,9 @@ static void write_line(svg *s, const es_picture_shape *shape)
     put_format(s, "/>\n");
 }
 
-/* Writes a polyline. Points that round to the same place are merged, except the
- * first one after a move, because a line of zero length with round caps is a
- * dot. */
+/* Writes a polyline. Points that round to the same position are merged, except
+ * the first one after a move, because a line of zero length with round caps is
+ * a dot. */
 static void write_polyline(svg *s, const es_picture_shape *shape)
 {
     const double *points = s->picture->numbers + shape->first;

@@ -22,8 +22,8 @@ enum {
 /* Values of a part of kind KIND_LN: no normalisation, LN or RN. */
 enum { NORM_NONE, NORM_LAYER, NORM_RMS };
 
-/* One part of an architecture, NAME or NAME(ARGUMENT), split into its pieces.
- */
+/* One part of an architecture, NAME or NAME(ARGUMENT), split into name,
+ * argument and range. */
 typedef struct arch_part {
     char text[ES_ARCH_TEXT_MAX]; /* the whole part, for messages */
     char name[ES_ARCH_TEXT_MAX];

@@ -121,7 +121,7 @@ void es_process_end_text(char *out, size_t size, const es_process_end *end);
 /**
  * Waits for the end of a process and reaps it.
  *
- *   end  written if the result is true
+ *   end  receives the way in which the process ended, if the result is true
  *   ms   time limit in milliseconds; 0: do not wait; -1: no limit
  *
  * Returns false if the process is still running.

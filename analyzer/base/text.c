@@ -61,7 +61,7 @@ bool es_text_ends(const char *text, const char *ending)
 typedef struct sink {
     char *bytes;
     size_t size, length;
-    bool full; /* true once a piece did not fit; later pieces are dropped */
+    bool full; /* true if some text did not fit; later text is dropped */
 } sink;
 
 static void put_piece(sink *out, const char *piece, size_t n)

@@ -220,8 +220,9 @@ typedef struct es_heads {
  * Reduces statistics of rows to statistics of heads, for callers that already
  * have the rows' statistics.
  *
- *   heads  (H)     written; a statistic whose input in `rows` is NULL becomes
- *          es_missing(), and a count becomes 0
+ *   heads  (H)     receives the statistics. If the input of a statistic in
+ *          `rows` is NULL, the statistic becomes es_missing(), or 0 if it is a
+ *          count
  *   rows   (B,H,T) rows->entropy is required; the other pointers may be NULL
  *
  * A row counts as finite if its entropy is finite, and is skipped if its
@@ -239,7 +240,7 @@ ES_API es_status es_rows_reduce(const es_heads *heads, const es_rows *rows,
  * -sum_j a_ij ln(a_ij + 1e-9) over the visible keys (AERO, eq. 10). The weights
  * of a row need not add up to 1.
  *
- *   rows  (B,H,T)    written, except lse and max_logit
+ *   rows  (B,H,T)    receives the statistics, except lse and max_logit
  *   att   (B,H,T,S)
  *
  * e agrees with the double-precision result to 5e-7 (1 + sum_j |a_j ln(a_j +

@@ -214,7 +214,7 @@ double es_judge_run_layer_ceiling(const es_judge_run *run, size_t layer);
  * multiplies each entropy by the run's ceiling and divides it by the head's own
  * ceiling.
  *
- *   out     (n) written; may be `values`
+ *   out     (n) receives the scaled values; may be `values`
  *   values  (n) entropies of heads (L,H), or means of layers (L); arrays of
  *           other sizes are copied
  *

@@ -67,7 +67,7 @@ typedef struct es_bands {
 /**
  * Counts the heads of each band.
  *
- *   out      written
+ *   out      receives the counts
  *   entropy  (n) nats
  *   m        upper edge of the last band; if m is NaN or <= 0, as when all
  *            entropies are 0, every finite head is in the first band

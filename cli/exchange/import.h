@@ -128,7 +128,7 @@ typedef struct es_import_report {
 /**
  * Parses the whole file, from its beginning.
  *
- *   report  written, even on failure
+ *   report  receives the results, even on failure
  *
  * Returns ES_OK; ES_EFORMAT (the file does not have this format); ES_EIO;
  * ES_ENOMEM; otherwise the status of a callback.

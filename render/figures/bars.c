@@ -418,7 +418,7 @@ static bool fits(const char *text, double width)
 
 /* Returns the length in bytes of the first line if a text is broken into two
    lines. The text breaks before a space or after a comma or plus sign: at the
-   last such place that fits into `width`, otherwise at the first such place.
+   last such position that fits into `width`, otherwise at the first one.
    Returns 0 if the text fits into one line or cannot be broken. */
 static size_t first_line(const char *text, double width)
 {

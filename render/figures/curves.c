@@ -379,7 +379,7 @@ static void set_across(es_curves_block *b)
 
 /* --- lines ----------------------------------------------------------------*/
 
-/* The places of all marks in a panel. */
+/* The positions of all marks in a panel. */
 typedef struct marks {
     /* (n) positions (x, y); marks after the 1024th are not stored */
     double places[1024][2];

@@ -97,8 +97,8 @@ static inline double es_curves_y(const es_curves_block *block, double value)
 /**
  * Lays out a line chart on its page.
  *
- *   out  written; the caller clears it with es_curves_sheet_clear, even after
- *        an error
+ *   out  receives the layout; the caller clears it with es_curves_sheet_clear,
+ *        even after an error
  *
  * Returns ES_OK, ES_ENOMEM, or ES_EUSAGE if the size is too small, there is no
  * panel, or a value on a logarithmic scale is negative.

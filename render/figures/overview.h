@@ -78,9 +78,9 @@ typedef struct es_overview {
  * is drawn as an arrow at the end of the scale, so that it does not squeeze the
  * others together. The scale is logarithmic if its largest value is more than
  * twenty times its smallest. All rows share the scales, and a layer has the
- * same place in every row. If a height is requested, rows that do not fit are
- * left out, and the last line reports their number. O(rows (columns + layers +
- * flags)). Returns the same statuses as es_heatmap_draw.
+ * same horizontal position in every row. If a height is requested, rows that do
+ * not fit are left out, and the last line reports their number. O(rows (columns
+ * + layers + flags)). Returns the same statuses as es_heatmap_draw.
  */
 es_status es_overview_draw(es_picture **out,
                            const es_overview *figure) ES_MUST_USE;

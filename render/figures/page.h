@@ -11,8 +11,10 @@
 #include "render/figures/title.h"
 #include "render/picture_internal.h"
 
-/** One panel of a page. The chart sets the titles and `left`; the page sets the
- *  place of the plot. */
+/**
+ * One panel of a page. The chart sets the titles and `left`; the page sets the
+ * position and size of the plot.
+ */
 typedef struct es_page_panel {
     const char *title, *subtitle; /* may be NULL */
     double left;                  /* width of the labels left of the plot */
@@ -99,7 +101,7 @@ struct es_page {
     size_t note_lines;
     es_box plots;  /* bounding box of all plots */
     double footer; /* height of the keys and the note */
-    es_box bar;    /* place of the colour bar */
+    es_box bar;    /* position and size of the colour bar */
 };
 
 /**

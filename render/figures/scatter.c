@@ -36,12 +36,12 @@ typedef struct point_mark {
     double x, y;
     double low, high; /* x positions of the ends of the interval */
     bool shown, on_front;
-    bool placed; /* true if there is a place for the label or the number */
+    bool placed; /* true if a position was found for the label or number */
     /* The point has a number and its label is listed below the plot. */
     bool numbered;
     /* Number of the point, from 1; 0 if not even a number fits. */
     int number;
-    es_box text; /* place of the label or the number */
+    es_box text; /* position and size of the label or number */
 } point_mark;
 
 typedef struct scatter_sheet {
@@ -192,8 +192,8 @@ static bool is_clear(const scatter_sheet *sheet, const point_mark *mark)
 }
 
 /* Places a label next to its point, or farther away with a connecting line. If
- * no such place is free, the label may be near another point, and finally cover
- * an interval. */
+ * no such position is free, the label may be near another point, and as a last
+ * resort cover an interval. */
 static bool place_text(scatter_sheet *sheet, point_mark *mark, double width)
 {
     for (int way = 0; way < 4; way++) {
@@ -228,7 +228,7 @@ static void place_label(scatter_sheet *sheet, size_t i)
 }
 
 /* Places the labels of all points within the plot. Labels of points on the
- * front are placed first, because the best places are then free. */
+ * front are placed first, because the best positions are still free then. */
 static void place_labels(scatter_sheet *sheet)
 {
     sheet->n_numbers = 0;

@@ -33,7 +33,8 @@ typedef struct timeline_block {
     const es_timeline_panel *panel;
     const timeline_sheet *sheet;
     const es_canvas *canvas;
-    es_box plot; /* place of the small plots and the lanes below them */
+    es_box plot; /* position and size of the small plots and the lanes below
+                    them */
     es_axis steps;
 } timeline_block;
 

@@ -23,7 +23,7 @@ static const double drops[] = {0, 0.17, 0.28};
 
 /* Consecutive letters of the same size. */
 typedef struct part {
-    /* Determines the size and the vertical place of the letters. */
+    /* Determines the size and the vertical position of the letters. */
     rank rank;
     size_t first; /* offset of the first letter in `text` */
 } part;
