@@ -27,7 +27,7 @@ typedef struct sketch {
     size_t stride;        /* number of pixels from one row to the next */
     double width, height; /* size of a cell in points */
     es_ink *papers;       /* (height,width) background of each cell */
-    /* (height,width) true if the cell contains a letter of a text */
+    /* (height,width) true if the cell contains a character of a text */
     bool *taken;
 } sketch;
 
@@ -454,7 +454,7 @@ static void place_text(sketch *s, const es_picture_shape *shape,
         [ES_ALIGN_START] = 0, [ES_ALIGN_MIDDLE] = 0.5, [ES_ALIGN_END] = 1};
     static const int moves[] = {0, 1, -1};
     const bool upright = fabs(shape->degrees - 90) < 45;
-    /* Height of a letter's middle above the baseline. */
+    /* Height of a character's middle above the baseline. */
     const double middle = 0.36 * shape->size;
     const int most = upright ? s->screen->height : s->screen->width;
     const int n_columns = (int)fmin((double)es_display_width(text), 1e6);
@@ -466,9 +466,10 @@ static void place_text(sketch *s, const es_picture_shape *shape,
         y -= n * (1 - before[shape->align]);
     } else {
         x = round(x - n * before[shape->align]);
-        /* Round the position of the letters' middle in the same way as that of
-         * a line, so that a text and the swatch before it are in the same row.
-         * */
+        /* Round the vertical middle of the text in the same way as the position
+         * of a line, so that a text and the swatch before it are in the same
+         * row.
+         *  */
         y = shape->y - middle;
         y = (round(y * DOWN / s->height - 0.5) + 0.5) / DOWN;
     }

@@ -1,7 +1,7 @@
 /**
  * Draws a picture with characters, for terminals and text files. A cell of the
- * grid shows 3.5 x 7 points of the page, somewhat less than a letter of a
- * label, so that every text has space for its letters.
+ * grid shows 3.5 x 7 points of the page. This is slightly less than a character
+ * of a label takes, so every text fits.
  */
 #ifndef ES_CELLS_H
 #define ES_CELLS_H
@@ -23,9 +23,9 @@
  * marks show shapes, the darker the more a colour differs from the background;
  * otherwise blocks and dots in colours
  *
- * Texts are written letter by letter, and begin, end or are centred where they
- * do in the picture. A text that would touch another text is moved by a cell,
- * or left out if there is no space next to it either. Vertical texts are
+ * Texts are written one character per cell, and begin, end or are centred where
+ * they do in the picture. A text that would touch another text is moved by a
+ * cell, or left out if there is no space next to it either. Vertical texts are
  * written downwards.
  *
  * Returns ES_OK; ES_ENOMEM, also if memory ran out while the picture was made;

@@ -30,9 +30,11 @@ es_status es_colormap_parse(es_colormap *out, const char *text) ES_MUST_USE;
  */
 es_color es_colormap_at(es_colormap map, double x);
 
-/** Returns the number of colours of a map that a figure uses. This number is
- *  small enough that a PNG palette of 256 colours has entries left for the
- *  smoothed edges of letters. */
+/**
+ * Returns the number of colours of a map that a figure uses. This number is
+ * small enough that a PNG palette of 256 colours has entries left for the
+ * smoothed edges of text.
+ */
 int es_colormap_levels(es_colormap map);
 
 /** Returns the relative luminance of a colour in [0,1], ignoring alpha, as

@@ -1,7 +1,7 @@
 /*
  * Writes SVG 1.1 directly from the display list, because Cairo would convert
- * letters to outlines, but text should be searchable, selectable and editable.
- * The file has no scripts, style sheets or SVG 2 features, so that editors and
+ * text to outlines, but text should be searchable, selectable and editable. The
+ * file has no scripts, style sheets or SVG 2 features, so that editors and
  * browsers show the same picture.
  */
 #include "render/picture_internal.h"

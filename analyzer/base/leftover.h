@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/* Beginning of a temporary file's name; ES_TEMPORARY_N random letters
+/* Beginning of a temporary file's name; ES_TEMPORARY_N random characters
  * follow. */
 #define ES_TEMPORARY_PREFIX ".entropy-scan."
 #define ES_TEMPORARY_N 6

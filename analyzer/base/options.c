@@ -349,8 +349,9 @@ static const char *const names_of_others[][2] = {
     {"live", "follow"},
     {"silent", "quiet"}};
 
-/* Returns this program's name for an option (n letters) of another program;
- * NULL if the name is not in the table or the command lacks the option. */
+/* Returns this program's name for an option of another program, whose name
+ * `name` has n characters; NULL if the name is not in the table or the command
+ * lacks the option. */
 static const char *own_name(const es_command *command, const char *name,
                             size_t n)
 {

@@ -258,10 +258,10 @@ void es_option_print(char *out, size_t size, const void *target,
                      const es_option *option);
 
 /**
- * Returns the Levenshtein distance of the words a (n letters) and b: the number
- * of letters to insert, delete or replace. Returns 99 if either word has more
- * than 63 letters. A distance below 4 between names of four or more letters
- * suggests a misspelling.
+ * Returns the Levenshtein distance between the words a (n characters) and b:
+ * the number of characters to insert, delete or replace. Returns 99 if either
+ * word has more than 63 characters. A distance below 4 between names of four or
+ * more characters suggests a misspelling.
  */
 size_t es_word_distance(const char *a, size_t n, const char *b);
 

@@ -59,10 +59,12 @@ static void cap_products(float *products, int n, vec scale)
 /**
  * The keys of a chunk (at most CHUNK keys that are processed together) that the
  * rows of a group see: row r sees the keys first[r] to n[r] - 1, and all rows
- * see the keys `whole` to `split` - 1.
+ * see the keys `whole` to `split` - 1. No row sees keys outside `begin` to
+ * `end` - 1.
  */
 typedef struct seen {
-    /* Indices of keys in the chunk: begin <= whole <= split <= end. */
+    /* Indices of keys, relative to the start of the chunk; begin <= whole <=
+       split <= end. */
     int begin, whole, split, end;
     int32_t first[LANES], n[LANES];
 } seen;
@@ -125,9 +127,9 @@ INLINED vec largest_product(const float *products, const seen *keys)
 }
 
 /**
- * Returns 0, or NaN in the lanes of rows that see a product that is not finite.
- * The check is needed only for products of -inf, because NaN and +inf make a
- * row's sums non-finite anyway.
+ * Returns 0, or NaN in the lanes of rows that see a non-finite product. The
+ * check is needed only for products of -inf, because NaN and +inf make a row's
+ * sums non-finite anyway.
  */
 APART vec find_damage(const float *products, const seen *keys)
 {

@@ -228,9 +228,9 @@ static bool past_warm_up(const es_judge *judge, int64_t step)
     return planned <= 0 || (double)step >= judge->rules.warm_up * planned;
 }
 
-/* Most samples of a run have no conspicuous value, and a run may have very many
-   samples. The next two functions therefore have no branch per value, so that
-   the compiler can vectorise them. */
+/* Most samples have neither non-finite nor high values, and a run may have very
+   many samples. The next two functions therefore have no branch per value, so
+   that the compiler can vectorise them. */
 static bool is_finite(const float *x, size_t n)
 {
     uint32_t nonfinite = 0;

@@ -33,7 +33,7 @@ typedef enum es_detail_source {
  * first.
  *
  * X(identifier, name, unit, source, the smallest set that includes the detail,
- * true if colour scales begin at 0, title for people)
+ * true if colour scales begin at 0, title for display)
  */
 #define ES_HEAD_DETAILS(X)                                                     \
     X(ENTROPY_P05, "entropy_p05", "nats", FORWARD, STANDARD, true,             \

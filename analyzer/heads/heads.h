@@ -154,7 +154,7 @@ typedef enum es_head_reduction {
  * Series of heads, in the order in which they are recorded.
  *
  * X(identifier, name, unit, row statistic, reduction, true if colour scales
- * begin at 0, the smallest set that includes the series, title for people)
+ * begin at 0, the smallest set that includes the series, title for display)
  */
 #define ES_HEAD_STATISTICS(X)                                                  \
     X(ENTROPY, "entropy", "nats", ENTROPY, MEAN, true, CORE, "entropy")        \

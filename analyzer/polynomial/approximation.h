@@ -177,7 +177,8 @@ void es_power_weigh_exact(double *weights, const es_power_form *form,
 typedef enum es_approximated {
     ES_APPROXIMATED_ATTN, /* the denominators D of attention rows */
     ES_APPROXIMATED_ACT,  /* the inputs of the activation */
-    ES_APPROXIMATED_NORM, /* variance + epsilon of the rows of norms */
+    ES_APPROXIMATED_NORM, /* variance + epsilon of each row that a norm
+                             normalises */
     ES_N_APPROXIMATED
 } es_approximated;
 
@@ -197,8 +198,8 @@ typedef struct es_findings {
      * function in float64, of weights, activations or normalised values; NaN if
      * any difference is NaN. */
     double error;
-    double rounding; /* largest difference between float32 and float64 of
-                        the same polynomial */
+    double rounding; /* largest difference between the float32 and float64
+                        results of the same polynomial */
 } es_findings;
 
 es_findings es_findings_start(void);

@@ -9,7 +9,7 @@
  *
  * Names and values preserve every byte: a backslash is written \\, and control
  * characters and bytes that are not UTF-8 are written \xNN. Lines with unknown
- * keys are comments.
+ * keys are treated as comments.
  */
 #ifndef ES_ABOUT_H
 #define ES_ABOUT_H

@@ -42,7 +42,7 @@ bool es_export_wants_map(const es_export_options *options, const es_map *map)
 }
 
 /* Checks that the run has a series for each selected name; otherwise returns
-   the failure of es_reader_find. */
+   the error of es_reader_find. */
 static es_status check_names(es_reader *reader, size_t run,
                              const es_export_options *options)
 {

@@ -103,8 +103,8 @@ typedef struct es_import_report {
                          skipped rows without a step */
     size_t n_names; /* number of names skipped because the layer or head is too
                        large, or the name exceeds ES_TAG_MAX bytes */
-    size_t n_replaced; /* number of values given more than once, of which the
-                          last is used */
+    size_t n_replaced; /* number of values given more than once (the last one is
+                          used) */
     size_t n_again; /* number of restarts, where the steps decreased or an event
                        file reported a restart */
     size_t n_damaged; /* number of damaged records of an event file, which were

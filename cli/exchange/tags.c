@@ -234,8 +234,8 @@ static bool find_match(match *out, const char *tag, const char *plain,
                 : matches(out, known[i].pattern, plain))
             return true;
     }
-    /* Any other tag becomes a series of the run (one number per step) of the
-       same name. */
+    /* Any other tag becomes a series of the run, with the tag's name and one
+       number per step. */
     *out = (match){
         .series = tag, .n_series = strlen(tag), .layer = -1, .head = -1};
     return *tag;

@@ -452,8 +452,8 @@ es_status es_parts_submit(const es_scan_options *options)
 /* --- parts ----------------------------------------------------------------*/
 
 /* Prints the first line of a part. It identifies the build, the part and the
-   number of files, so that only the same build, with as many files, accepts the
-   part. */
+   number of files, so that only the same build, with the same number of files,
+   accepts the part. */
 static void print_head(FILE *stream, const es_scan_options *options, size_t k)
 {
     fprintf(stream, "%.90s%zu of %zu, %zu files\n", es_finding_head(), k,

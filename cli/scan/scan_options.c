@@ -124,7 +124,7 @@ static const es_option table[] = {
     {"format", 0, "FORMAT",
      "png, svg, pdf, txt (by the name of FILE, else png)",
      ES_OPT_CALL(es_scan_options, format, read_format), .tags = PICTURE},
-    {"size", 0, "WxH", "pixels (PNG), letters (txt), points or 89x60mm",
+    {"size", 0, "WxH", "pixels (PNG), characters (txt), points or 89x60mm",
      ES_OPT_CALL(es_scan_options, figures, read_size), .tags = PICTURE},
     {"for", 0, "MEDIUM",
      "width: column, page, slide, icml, neurips, or screen: as wide as the "

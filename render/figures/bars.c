@@ -252,7 +252,7 @@ static void draw_text_inside(const bars_sheet *sheet, const es_bar *bar,
         detail = NULL;
     double y = area->y + area->height / 2 + 0.36 * size;
     y -= detail ? line / 2 : 0;
-    /* Cover the line pattern behind the letters. */
+    /* Cover the line pattern behind the text. */
     if (pattern_of(series) != PLAIN)
         es_picture_rect(picture, area->x + 0.5, y - size, area->width - 1,
                         (detail ? 2 : 1) * line, fill);

@@ -50,13 +50,14 @@ typedef struct es_bars {
  *   out  owned by the caller
  *
  * The scale begins at 0. In a stack, the first series is at the bottom. Texts
- * are above the bars, or inside the parts of a stack, or beside a part that is
- * too low for its text. All texts of a figure are printed in the same way: in
- * full, in the brief form, or rotated, whichever fits first; if none fits,
- * there are no texts. Group labels that do not fit are broken into two lines,
- * or rotated, and finally cut. The legend is above the panels. Series differ by
- * colour and, from the fourth series on, by line patterns; both repeat after 24
- * series. O(bars). Returns the same statuses as es_heatmap_draw.
+ * are above the bars, or inside the parts of a stack, or to the right of a part
+ * that is too low for its text. All texts of a figure are printed in the same
+ * way: in full, in the brief form, or rotated, whichever fits first; if none
+ * fits, there are no texts. Group labels that do not fit are broken into two
+ * lines, or rotated, and finally cut. The legend is above the panels. Series
+ * differ by colour and, from the fourth series on, by line patterns; both
+ * repeat after 24 series. O(bars). Returns the same statuses as
+ * es_heatmap_draw.
  */
 es_status es_bars_draw(es_picture **out, const es_bars *figure) ES_MUST_USE;
 

@@ -28,7 +28,7 @@
 #define HEADER 15.0
 #define TICKS 15.0      /* height of the ticks below the table */
 #define LEGEND_TOP 15.0 /* gap between the ticks and the legend */
-#define LEAST_TEXT 0.6  /* minimum letter size, relative to natural size */
+#define LEAST_TEXT 0.6  /* minimum font size, relative to the natural size */
 /* Minimum width factor at which there is a status column. */
 #define STATUS_FACTOR 0.5
 /* Minimum width factor at which values are printed. */
@@ -176,7 +176,7 @@ static void place(es_overview_span *out, double *x, double width, double gap)
 }
 
 /* Places all columns from x = 0 on, and returns the right end of the last. On a
- * narrow page, letters first become smaller, then redundant columns are left
+ * narrow page, first the font becomes smaller, then redundant columns are left
  * out, then texts are cut. */
 static double place_columns(es_overview_sheet *s, double factor)
 {

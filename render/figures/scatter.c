@@ -23,7 +23,7 @@
 #define AWAY 3.0  /* gap between the edge of a point and its label */
 #define CLEAR 4.5 /* minimum distance of a label from other points */
 #define TEXT_HEIGHT (0.73 * SIZE)
-#define INDEX_DEPTH (0.3 * SIZE) /* depth of letters below the baseline */
+#define INDEX_DEPTH (0.3 * SIZE) /* depth of characters below the baseline */
 #define APART 1.5                /* minimum gap between labels */
 #define MOST_LABEL 150.0         /* maximum width of a label */
 

@@ -1,11 +1,13 @@
-/** Defines the style that all figures share: colours, letter sizes, margins and
- *  layout options. */
+/**
+ * Defines the style that all figures share: colours, font sizes, margins and
+ * layout options.
+ */
 #ifndef ES_THEME_H
 #define ES_THEME_H
 
 #include "render/colormap.h"
 
-/* Letter sizes and margins, in points. */
+/* Font sizes and margins, in points. */
 #define ES_TITLE_SIZE 11.0
 #define ES_PANEL_TITLE_SIZE 9.0
 #define ES_LABEL_SIZE 8.5
@@ -66,7 +68,7 @@ typedef struct es_figure_style {
      * more columns and flatter plots, as long as the plots stay legible; 0: no
      * limit */
     double tallest;
-    /* factor by which the finished page with its letters and lines is enlarged,
+    /* factor by which the finished page is enlarged, including text and lines,
      * for slides; 0: not enlarged */
     double zoom;
     size_t most_columns; /* maximum number of panels per row; 0: four */

@@ -13,7 +13,8 @@
 /* Beginning of the names that end in an index, such as ScFuFFNi6. */
 #define INDEXED "ScFuFFN"
 
-#define KERN 0.05 /* gap before a smaller letter, relative to the font size */
+/* Gap before a smaller character, relative to the font size. */
+#define KERN 0.05
 #define LEAST_SIZE 5.0
 
 typedef enum rank { ON_LINE, SUBSCRIPT, INDEX } rank;
@@ -21,11 +22,11 @@ typedef enum rank { ON_LINE, SUBSCRIPT, INDEX } rank;
 static const double sizes[] = {1, 0.74, 0.6};
 static const double drops[] = {0, 0.17, 0.28};
 
-/* Consecutive letters of the same size. */
+/* Consecutive characters of the same size. */
 typedef struct part {
-    /* Determines the size and the vertical position of the letters. */
+    /* Determines the size and the vertical position of the characters. */
     rank rank;
-    size_t first; /* offset of the first letter in `text` */
+    size_t first; /* offset of the first character in `text` */
 } part;
 
 /* Texts of more than LONGEST bytes are drawn unchanged. */

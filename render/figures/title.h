@@ -26,7 +26,8 @@ double es_title_width(const char *text, double size, es_font_weight weight);
  *   size  font size; subscripts are smaller, but at least 5 points (or `size`,
  *         if this is less), and extend 0.3 * size below the baseline
  *
- * Consecutive letters of the same size are appended to the picture as one text.
+ * Consecutive characters of the same size are appended to the picture as one
+ * text.
  */
 void es_draw_fitted(es_picture *picture, double x, double y, double size,
                     es_align align, es_font_weight weight, es_color color,

@@ -1,4 +1,4 @@
-/* Fits a straight line that outliers hardly affect, with GSL's iteratively
+/* Fits a straight line that is robust against outliers, with GSL's iteratively
    reweighted least squares. */
 #include "analyzer/statistics/trend.h"
 

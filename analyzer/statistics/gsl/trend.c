@@ -1,5 +1,5 @@
-/* Computes trends that outliers hardly affect: the Mann-Kendall test and the
-   Theil-Sen slope. */
+/* Computes trends that are robust against outliers: the Mann-Kendall test and
+   the Theil-Sen slope. */
 #include "analyzer/statistics/trend.h"
 
 #include <gsl/gsl_cdf.h>
