@@ -127,10 +127,11 @@ typedef struct es_arch {
 } es_arch;
 
 /**
- * Parses an architecture, ignoring blanks and tabs. Fields that the notation
- * does not mention are 0, except that `slope` and `power_epsilon` have the
- * notation's defaults if their part is present (the default epsilon of
- * PSM(p,plain) is 0). n_removed and n_removed_first are 0 for a plain ScFuFFN.
+ * Parses an architecture, ignoring blanks and tabs. Fields for which the text
+ * has no part or value are 0. Exceptions are `slope` and `power_epsilon`, which
+ * have the notation's defaults if their part gives no value (the default
+ * epsilon of PSM(p,plain) is 0). n_removed and n_removed_first are 0 for a
+ * plain ScFuFFN.
  *
  * Returns ES_OK, or ES_EUSAGE with the offending part in the message; *out is
  * then unchanged. es_model_config_check checks the layer counts and ranges

@@ -1,7 +1,7 @@
 /*
- * Parses options described by the rows of a table with getopt_long, sets and
- * prints their typed targets, and suggests names for misspelled options. help.c
- * prints the help texts from the same rows.
+ * Parses options with getopt_long; the rows of a table describe the options.
+ * Also sets and prints their typed targets, and suggests names for misspelled
+ * options. help.c prints the help texts from the same rows.
  */
 #include "analyzer/base/options.h"
 

@@ -81,9 +81,9 @@ typedef struct es_process_options {
     es_process_place place;
     int death_signal; /* signal that the child gets when the calling thread
                          ends; 0: none */
-    /* Affects a program that cannot be executed: instead of an error,
-       es_process_start reports a process that ends with code 127 (no such file)
-       or 126, and stores the errno in out->error. */
+    /* True: if the program cannot be executed, es_process_start does not fail;
+       the process then ends with code 127 (no such file) or 126, as in a shell,
+       and out->error is the errno. */
     bool as_shell;
 } es_process_options;
 

@@ -129,11 +129,11 @@ bool es_cost_is_fitted(const es_cost_model *model);
 /**
  * Predicts the cost of one forward pass.
  *
- * The interval is the prediction plus or minus two standard deviations, which
- * combine the uncertainty of the coefficients and the residuals of the fit.
- * Outside the fitted range 15 % of the prediction is added in quadrature.
- * Errors of coefficients of different groups are treated as independent, which
- * makes the interval too wide rather than too narrow.
+ * The interval is the prediction plus or minus two standard deviations. The
+ * standard deviation combines the uncertainty of the coefficients with the
+ * residuals of the fit. Outside the fitted range 15 % of the prediction is
+ * added in quadrature. Errors of coefficients of different groups are treated
+ * as independent, which makes the interval too wide rather than too narrow.
  */
 es_modelled es_cost_predict(es_cost_kind kind, const es_cost_model *model);
 

@@ -209,12 +209,12 @@ INLINED void add_columns(vec sums[LANES], const es_entropy_part *part, int i,
  * rows from i on, each in LANES partial sums; the sum is not finite if a weight
  * is not finite, and NaN if a weight is negative.
  *
- * Processes the rows together, column by column. If it processed one row after
- * the other, the processor would at the end of each causal row prefetch data
- * that are never needed, because a causal row ends in the middle of its memory.
- * Adds in blocks, so that rounding errors grow only with the square root of the
- * length. Groups of fewer than LANES rows, and rows with hidden keys between
- * visible ones, are processed row by row.
+ * Processes the rows together, column by column. If rows were processed one
+ * after the other, the processor would prefetch unneeded data at the end of
+ * each causal row, because such a row ends in the middle of its memory. Adds in
+ * blocks, so that rounding errors grow only with the square root of the length.
+ * Groups of fewer than LANES rows, and rows with hidden keys between visible
+ * ones, are processed row by row.
  */
 INLINED void group_surprise(vec sums[LANES], const es_entropy_part *part, int i,
                             int n, es_numbers in)

@@ -254,10 +254,11 @@ es_judge_series es_judge_series_of(const char *name);
  * has no such value. collapse: one episode covers all layers; it ends when no
  * layer is collapsed. A layer whose heads are all NaN raises the flag nan, not
  * collapse. overload, logits: one episode covers both levels of severity. An
- * overload has a level of severity once enough consecutive samples have reached
- * this level, until as many consecutive samples are below this level.
- * loss_spike: the episode lasts until a loss has fallen by half of the rise
- * above the median at the onset. Losses that are not finite are ignored.
+ * overload reaches a level of severity when enough consecutive samples are at
+ * this level or above, and leaves it when the same number of consecutive
+ * samples are below it. loss_spike: the episode lasts until a loss has fallen
+ * by half of the rise above the median at the onset. Losses that are not finite
+ * are ignored.
  */
 typedef struct es_episode {
     es_flag_kind kind;
@@ -279,10 +280,10 @@ typedef struct es_episode {
     const unsigned char *heads;
     /*
      * Worst value of the episode. nan: number of non-finite values in one
-     * sample; collapse: largest share of low heads in a layer, or, if the
-     * collapse is detected only by history, the smallest ratio of a layer's
-     * mean to its median or peak; overload: largest share of high heads;
-     * logits: largest logit; loss_spike: largest loss.
+     * sample; collapse: largest share of low heads in a layer; if the collapse
+     * is detected only by history, instead the smallest ratio of a layer's mean
+     * to its median or peak; overload: largest share of high heads; logits:
+     * largest logit; loss_spike: largest loss.
      */
     double value;
     double threshold; /* the threshold for `severity` with which `value` is

@@ -104,8 +104,8 @@ bool es_rule_fits(const es_rule *rule, const es_judge_run *run, size_t n);
  *   rule  index into the rules
  *
  * `onset` is the first of the consecutive samples, `last` the newest sample at
- * which the condition held. The episode ends when the condition holds for no
- * unit any more; then the counts of all units restart at 0, so episodes of a
+ * which the condition held. The episode ends when the condition no longer holds
+ * for any unit. The counts of all units then restart at 0, so episodes of a
  * rule do not overlap. `layers` marks the layers of the units, or, for a share,
  * the layers whose own share is large enough. `heads` are set for ES_RULE_HEAD
  * and ES_RULE_SHARE only. `value` is the worst value of the episode: the ratio

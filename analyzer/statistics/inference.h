@@ -125,10 +125,10 @@ double es_stats_exchange_p(double *distance, const es_blocks *blocks,
 /** The strength of the association between y and x, measured by ranks. */
 typedef struct es_association {
     size_t n;        /* pairs */
-    double strength; /* for numbers, Spearman's rank correlation in [-1,1];
-                        for groups, eta squared of ranks in [0,1], which is
-                        the share of the ranks' variance that lies between
-                        groups, or Kruskal and Wallis's H / (n - 1) */
+    double strength; /* for numbers: Spearman's rank correlation, in [-1,1]; for
+                        groups: eta squared of the ranks, in [0,1]. This is the
+                        share of the ranks' variance that lies between groups,
+                        and equals Kruskal and Wallis's H / (n - 1) */
     double p; /* probability of at least this strength, in either direction, if
                  y is randomly permuted; from 999 to 9,999 permutations; p is at
                  least 1/1,000 with 999, 1/10,000 with 9,999 */

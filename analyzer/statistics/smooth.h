@@ -14,8 +14,8 @@
  * Replaces each value by a moving mean with Gaussian weights, in place.
  *
  *   values   (n) non-finite values are kept, and no mean extends across them
- *   window   number of samples, equal to 5 standard deviations; an even number
- *            is increased by one
+ *   window   number of samples, which span 5 standard deviations; an even
+ *            number is increased by one
  *   weights  (window / 2 + 1) scratch, overwritten
  *   space    (n) scratch, overwritten
  *

@@ -65,10 +65,11 @@ void es_stats_sort(float *x, size_t n);
 double es_stats_ks(const es_distribution *a, const es_distribution *b);
 
 /**
- * Returns the 1-Wasserstein distance, in the unit of the values: the integral
- * of the difference between the distribution functions, which in one dimension
- * is the smallest mean distance that mass must move (Vallender, Theory Probab.
- * Appl. 18 (1974)). NaN if either sample is empty. Costs O(n_a + n_b).
+ * Returns the 1-Wasserstein distance, in the unit of the values: the area
+ * between the two distribution functions. In one dimension this is the smallest
+ * mean distance by which mass must move to turn one sample into the other
+ * (Vallender, Theory Probab. Appl. 18 (1974)). NaN if either sample is empty.
+ * Costs O(n_a + n_b).
  */
 double es_stats_wasserstein(const es_distribution *a, const es_distribution *b);
 

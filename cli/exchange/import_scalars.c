@@ -302,9 +302,9 @@ static es_status place_mtp(es_scalars *scalars)
     return ES_OK;
 }
 
-/* If the file has no configuration, and the names of the numbers contain the
-   kinds of layers or MTP layers, writes both to the list "layers" of the run's
-   configuration. */
+/* If the names of the numbers contain kinds of layers or MTP layers, stores
+   these in the list "layers" of the run's configuration, unless the file
+   contains a configuration. */
 static es_status describe_layers(es_scalars *scalars)
 {
     es_about *about = &scalars->import->about;

@@ -1,8 +1,8 @@
 /* Chooses the counter that provides the steps. Loggers write their own counter
    in addition to the step of the training run (W&B's _step counts calls); a row
-   may have one or the other, and steps of the two counters cannot be mixed. The
-   parsers of named numbers count how many numbers could be imported with each
-   counter, and use a single counter for the complete file. */
+   may contain only one of the two counters, and their values cannot be mixed.
+   The parsers of named numbers count how many numbers could be imported with
+   each counter, and use a single counter for the complete file. */
 #include "cli/exchange/import_steps.h"
 
 #include <string.h>

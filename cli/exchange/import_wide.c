@@ -1,10 +1,10 @@
-/* Parses wide tables, which are CSV files with a step column and a column for
-   each named number, as written by Lightning's CSVLogger, W&B's charts and
-   TensorBoard. Column names encode series, layer and head like the names in a
-   history. Reads the file up to three times, first to choose the step column if
-   there are several candidates, then to find the columns that have numbers, and
-   last to read the numbers. Empty cells and text are skipped; a row whose step
-   is not a non-negative integer is skipped and counted. */
+/* Parses wide tables. A wide table is a CSV file with a step column and a
+   column for each named number, as written by Lightning's CSVLogger, W&B's
+   charts and TensorBoard. Column names encode series, layer and head like the
+   names in a history. Reads the file up to three times, first to choose the
+   step column if there are several candidates, then to find the columns that
+   have numbers, and last to read the numbers. Empty cells and text are skipped;
+   a row whose step is not a non-negative integer is skipped and counted. */
 #include "cli/exchange/import_scalars.h"
 #include "cli/exchange/import_steps.h"
 

@@ -43,8 +43,11 @@ es_color es_overview_share_color(const es_overview_sheet *sheet, int share);
 
 #define ES_BESIDE_WIDTH 34.0 /* maximum width of a percentage next to a bar */
 
-/** Returns true if the percentage of a part is wider than the part, in a bar of
- *  heads that is `width` points wide. False for an empty part. */
+/**
+ * Returns true if the printed percentage of a part is wider than the part
+ * itself, in a bar of heads that is `width` points wide. False for an empty
+ * part.
+ */
 bool es_overview_is_beside(double share, double width);
 
 /** Prints a value as text for the column of values. */

@@ -198,9 +198,9 @@ static const char *fitting(const char *name, const es_box *box)
     return width <= box->height + BEYOND ? name : NULL;
 }
 
-/* Chooses the names of the two images. If one of the names does not fit, both
- * are NULL and one common name is used, because the rows of both images are
- * numbered by layer. */
+/* Chooses the names of the two images. If one of the names does not fit, sets
+ * both to NULL. One common name is then used; it suits both images, because the
+ * rows of both are numbered by layer. */
 static void name_images(const char *names[2], const es_raster_panel *panel,
                         const es_box *layers, const es_box *heads)
 {

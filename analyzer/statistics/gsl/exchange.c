@@ -1,7 +1,7 @@
-/* Computes a permutation test. It exchanges layers between two samples and
-   counts how often the samples are then at least as far apart as observed,
-   measured by Kolmogorov-Smirnov distances of the heads' values. Heads of one
-   layer are not independent and stay together. */
+/* Implements a permutation test. The test exchanges layers between two samples,
+   and counts how often the samples are then at least as far apart as observed.
+   The measure is the Kolmogorov-Smirnov distance between the heads' values.
+   Heads of one layer are not independent and stay together. */
 #include "analyzer/statistics/gsl/gsl_internal.h"
 #include "analyzer/statistics/inference.h"
 
