@@ -545,8 +545,8 @@ es_status es_cells_draw(es_screen **out, const es_picture *picture, int columns,
     es_status status;
     if (n > ES_CELLS_MOST)
         return es_fail(ES_EUSAGE,
-                       "a drawing of %dx%d characters: at most %d million are "
-                       "possible: make it smaller",
+                       "a drawing of %dx%d characters is too large (at most %d "
+                       "million are possible): make it smaller",
                        width, height, ES_CELLS_MOST / 1000000);
     if ((status = es_picture_check_ready(picture)) < 0 ||
         (status = es_screen_new(&s.screen, depth, width, height)) < 0 ||

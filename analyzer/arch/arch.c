@@ -314,8 +314,9 @@ static const struct rule *find_rule(const char *name)
 static es_status unknown_part(const arch_part *part, bool first)
 {
     if (!part->name[0])
-        return es_fail(ES_EUSAGE, "architecture: an empty part; write for "
-                                  "example SM+LN+G");
+        return es_fail(
+            ES_EUSAGE,
+            "architecture has an empty part: write for example SM+LN+G");
     return refuse_part(
         part,
         first ? "unknown; an architecture begins with SM, "

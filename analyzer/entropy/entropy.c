@@ -1027,7 +1027,8 @@ static es_status check_shape(const es_attention_shape *shape, bool from_qk)
         return es_fail(ES_EARGUMENT, "attention entropy: a size is below 1");
     if (shape->n_queries > MOST_LENGTH || shape->n_keys > MOST_LENGTH)
         return es_fail(ES_EARGUMENT,
-                       "attention entropy: %d queries, %d keys: at most %d",
+                       "attention entropy: %d queries, %d keys: at most %d of "
+                       "each are supported",
                        shape->n_queries, shape->n_keys, MOST_LENGTH);
     if (shape->query_offset < -MOST_LENGTH || shape->query_offset > MOST_LENGTH)
         return es_fail(ES_EARGUMENT,

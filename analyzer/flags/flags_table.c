@@ -168,8 +168,8 @@ const es_flag_threshold es_flag_thresholds[ES_N_FLAG_THRESHOLDS] = {
     ROW(ES_FLAG_COLLAPSE, collapse_share, "share", ES_THRESHOLD_SHARE, 0.5,
         "a layer is low if at least this share of its heads is low"),
     ROW(ES_FLAG_COLLAPSE, collapse_history, "history", ES_THRESHOLD_SHARE, 0.1,
-        "or if the layer's mean is below this fraction of the median of its "
-        "means"),
+        "a layer is also low if its mean is below this fraction of the median "
+        "of its means"),
     ROW(ES_FLAG_COLLAPSE, collapse_samples, "samples", ES_THRESHOLD_COUNT, 3,
         "a collapse needs this many consecutive samples, or all samples of a "
         "shorter run"),
