@@ -33,9 +33,9 @@ typedef enum es_cost_item {
     ES_COST_LAYER_NORM, /* T d per LayerNorm */
     ES_COST_GELU,       /* GELUs: T m d for each FFN with G, GT or GS */
     ES_COST_RELU,       /* ReLUs: T m d for each FFN with R or LR */
-    ES_COST_LINEAR,     /* values that enter or leave products with weights of
-                           layers: 2 T d per d x d matrix, 2 T (m + 1) d per FFN of
-                           two matrices */
+    ES_COST_LINEAR,     /* values that enter or leave products with the layers'
+                           weights: per d x d matrix 2 T d, and per FFN of two
+                           matrices 2 T (m + 1) d */
     ES_COST_OUTPUT,     /* T V logits */
     ES_COST_FIXED,      /* 1, for the constant part of every pass */
     ES_N_COST_ITEMS
