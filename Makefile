@@ -3,11 +3,12 @@
 #   CC=clang              another compiler
 #   SAN=address,undefined sanitizers, in a separate build folder
 #   LINKER=gold           another linker (default for tests: gold, if it is installed)
-#   CARDS=one             compile kernels for one kind of card (default: all)
-#   CUDA=0, GSL=0         without the CUDA back-end (default: with it if nvcc is installed); without GSL
-#   MICROHTTPD=0          without the page of entropy-scan serve (default: with it if libmicrohttpd-dev is installed)
+#   CARDS=one             compile kernels for one kind of GPU (default: all)
+#   CUDA=0                build without the CUDA back-end (default: with it if nvcc is installed)
+#   GSL=0                 build without GSL
+#   MICROHTTPD=0          build without the page of entropy-scan serve (default: with it if libmicrohttpd-dev is installed)
 #   BUILD=DIR             the build folder (default build)
-#   DESTDIR= PREFIX=      for install
+#   DESTDIR= PREFIX=      folders for make install
 #   V=1                   print every command
 
 # make uses all processors unless -j is given.
@@ -28,7 +29,8 @@ WARNINGS = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wvla \
     -Wstrict-prototypes -Wmissing-prototypes -Werror
 # Sanitizers need only line numbers (-g1); a debugger also needs variables (-g).
 SYMBOLS ?= $(if $(SAN),-g1,-g)
-# With sanitizers -O2 gains little over -O1, which compiles in three fifths of the time.
+# With sanitizers -O2 makes programs hardly faster than -O1, which compiles in three
+# fifths of the time.
 OPTIMISE = $(if $(SAN),-O1,-O2) $(SYMBOLS)
 OPENMP = -fopenmp
 CFLAGS = $(OPTIMISE)
@@ -65,8 +67,8 @@ CUDA = $(if $(NVCC),1,0)
 CUDA_HOME = $(abspath $(dir $(lastword $(NVCC)))..)
 CUDA_OBJ = build/cuda
 CUDA_LIB = $(BUILD)
-# CARDS=one compiles kernels for one kind of card, in half the time. Tests on machines without a card need
-# only these kernels. CARDS=one does not replace objects that were compiled for all cards.
+# CARDS=one compiles the kernels for one kind of GPU, in half the time. Tests on machines without a GPU
+# need only these kernels. CARDS=one does not replace objects that were compiled for all kinds.
 TEST_CARDS = $(if $(wildcard /dev/nvidiactl),all,one)
 CARDS ?= $(if $(T),$(TEST_CARDS),all)
 CARDS_BUILT := $(shell cat $(CUDA_OBJ)/cards 2>/dev/null)
@@ -101,8 +103,8 @@ RENDER_SRC = $(call in,render)
 PROCESS_SRC = $(call in,hooks/recorder/process)
 RECORDER_SRC = $(filter-out $(PROCESS_SRC),$(call in,hooks/recorder))
 TRAINER_SRC = $(filter-out hooks/trainer/main.c,$(call in,hooks/trainer))
-# Without the headers of libmicrohttpd (0), `entropy-scan serve` says what to install; with 1 the program loads
-# the library; `static` links it.
+# 0: the headers of libmicrohttpd are missing, and `entropy-scan serve` only says what to install. 1: the
+# program loads the library when `serve` is used. static: the library is linked in.
 MICROHTTPD := $(if $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo 1),1,0)
 MICROHTTPD_NOT_0 = cli/serve/http/without_gnutls.c cli/serve/http/%
 MICROHTTPD_NOT_1 = cli/serve/http/without_gnutls.c cli/serve/without_microhttpd.c
@@ -259,9 +261,9 @@ $(BUILD)/entropy-corpus: samples/corpus/entropy-corpus Makefile
 
 # --- libraries -------------------------------------------------------------
 
-# Each library exports its public functions; everything else comes from the archive `inner` and is hidden.
-# libentropyscan uses the error and run functions of libentropyrecord, so that a process has one error
-# message per thread. Both libraries use POSIX threads instead of OpenMP.
+# Each library exports its public functions. All other functions are linked from the archive `inner` and
+# hidden. libentropyscan uses the error and run functions of libentropyrecord, so a thread has only one
+# error message even if a process uses both libraries. Both libraries use POSIX threads instead of OpenMP.
 RECORD_SRC = $(RECORDER_SRC) $(call in,analyzer/entropy) analyzer/base/status.c \
     store/run.c
 READ_SRC = store/reader.c store/row_checksum.c
@@ -327,8 +329,8 @@ $(eval $(call archive_rule,trainer,$(TRAINER_SRC) $(PRESETS)))
 $(eval $(call archive_rule,cli,$(CLI_SRC) $(REPORT_PAGE)))
 
 # Test programs need little optimisation, because they spend their time in the code under test. -O1 gives
-# more warnings than -O0, but would double their compile time with sanitizers. tests/support computes and
-# is optimised.
+# more warnings than -O0, but would double their compile time with sanitizers. tests/support contains
+# computations and is therefore optimised.
 $(BUILD)/obj/tests/%: OPTIMISE = $(if $(SAN),-O0,-O1) $(SYMBOLS)
 $(BUILD)/obj/tests/%: PACKAGE_CFLAGS += $(CMOCKA_CFLAGS)
 $(BUILD)/obj/cli/serve/http/microhttpd.o: PACKAGE_CFLAGS += $(if $(filter static,$(MICROHTTPD)),-DES_MICROHTTPD_IS_LINKED)
@@ -348,8 +350,8 @@ $(BUILD)/obj/%_amx.o: VECTOR = -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma 
 $(BUILD)/obj/%_avx2.o: VECTOR = -mavx2 -mfma $(VECTOR_OPTIMISE)
 $(BUILD)/obj/%_x86.o: VECTOR = $(VECTOR_OPTIMISE)
 endif
-# -ffp-contract=fast makes fused multiply-adds of loops. The flags are the same with sanitizers, so that sums
-# keep their order. A square root that may set errno would not be vectorised.
+# -ffp-contract=fast lets the compiler use fused multiply-adds in loops. The flags are the same with
+# sanitizers, so that sums keep their order. A square root that may set errno would not be vectorised.
 $(BUILD)/obj/hooks/trainer/cpu/%: VECTOR += -ffp-contract=fast -fno-math-errno
 $(BUILD)/obj/hooks/trainer/cpu/%: OPTIMISE = -O2 $(SYMBOLS)
 
@@ -404,9 +406,11 @@ cuda-spills: $(call device_objects,$(CUDA_SRC))
 # well, they would take minutes to compile.
 ifneq ($(SAN)$(findstring clang,$(CXX)),)
 $(BUILD)/obj/%.cu.o: OPTIMISE = -O0 $(SYMBOLS)
-# These kernels take most of the tests' time. Optimising them takes seven seconds and saves twenty of testing.
+# The tests spend most of their time in these kernels. Optimising them takes seven seconds and makes the tests
+# twenty seconds faster.
 $(BUILD)/obj/hooks/trainer/cuda/attention_exact.cu.o: OPTIMISE = $(if $(SAN),-Og,-O0) $(SYMBOLS) -DES_NOT_INLINED
-# Inlining in these files would take a fifth of the build's time without effect.
+# Inlining in these files would take a fifth of the build's time without making
+# the kernels faster.
 $(BUILD)/obj/hooks/trainer/cuda/attention_mma.cu.o \
 $(BUILD)/obj/hooks/trainer/cuda/attention_mma_backward.cu.o: OPTIMISE = -O0 $(SYMBOLS) -DES_NOT_INLINED
 endif
@@ -504,8 +508,8 @@ test-python-versions: programs libraries
 quick: programs $(QUICK)
 	@$(RUN_TESTS) $(QUICK)
 
-# Tests that a build for coverage breaks or that say nothing about coverage: they copy the sources, measure
-# speeds, or need other compilers or cards.
+# Tests that fail in a build for coverage or contribute nothing to it, because they copy the sources,
+# measure speeds, or need other compilers or a GPU.
 NO_COVERAGE = cuda_% gpu_% deb readme% soak install% slurm tuners quick lint recorder_old_kernel%
 COVERED = $(filter-out $(foreach name,$(NO_COVERAGE),$(BUILD)/tests/test_$(name)), \
     $(TESTS)) $(foreach script,$(SCRIPTS),$(if $(filter $(NO_COVERAGE:%=test_%), \
@@ -528,8 +532,9 @@ bench: all $(BENCHES)
 
 include tests/gpu/gpu.mk
 
-# Attacks the programs (tests/soak/soak.py). ONLY='WORD ...' selects rows, PART=20 runs a twentieth of
-# each count, SHORT=1 selects the short form, which CI runs.
+# Attacks the programs (tests/soak/soak.py). ONLY='WORD ...' selects attacks by name, PART=20 makes
+# only a twentieth of the repetitions of each attack, and SHORT=1 selects the short version, which CI
+# runs.
 SOAK_OPTIONS = $(ONLY:%=--only '%') $(PART:%=--part %)
 ifeq ($(SHORT),)
 soak: check-tests
@@ -543,7 +548,8 @@ soak: check-tests
 endif
 
 # The targets of tests/fuzz. clang builds one program with libFuzzer for each target, in a separate build
-# folder. A plain build links all targets into the program replay and renames their entry points.
+# folder. A build without libFuzzer links all targets into one program, replay, and therefore renames
+# their entry points.
 FUZZ_CC = clang
 FUZZ_OPTIMISE = -O1 -g
 FUZZ_TARGETS = $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))

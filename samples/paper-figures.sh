@@ -20,7 +20,7 @@ results=samples/results
 
 jobs=()
 
-# Waits until fewer than N models are trained.
+# Waits until fewer than N trainings are running.
 await() { # N
     while [ ${#jobs[@]} -ge "$1" ]; do
         wait "${jobs[0]}"
@@ -28,7 +28,7 @@ await() { # N
     done
 }
 
-# Trains a model in the background, two at a time.
+# Trains a model in the background. At most two models are trained at a time.
 job() { # NAME OPTION...
     [ ! -e "$runs/$1.db" ] || return 0
     await 2
@@ -105,7 +105,8 @@ HTML
 
 escape() { sed 's/&/\&amp;/g; s/</\&lt;/g'; }
 
-# Adds a picture to the page, above the numbers that it has in the papers.
+# Adds a picture to the page. NUMBERS are the figure numbers that it has in the
+# papers.
 show() { # NUMBERS CAPTION FILE
     printf '<figure><img alt="" src="data:image/svg+xml;base64,%s">\n' "$(base64 -w0 <"$3")"
     printf '<figcaption><b>%s</b>%s</figcaption></figure>\n' "$1" "$(escape <<<"$2")"

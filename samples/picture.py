@@ -1,6 +1,6 @@
 """Writes SVG in the style of entropy-scan's figures: the font and the colours of the light
-theme (render/figures/theme.c). The scripts of samples draw with it what the program has no
-figure for."""
+theme (render/figures/theme.c). The scripts in samples use this module for figures that
+entropy-scan does not draw."""
 import html
 
 INK, MUTED, GRID = "#222222", "#666666", "#e1e1e1"

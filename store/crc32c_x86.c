@@ -42,8 +42,8 @@ SSE42 static inline uint64_t crc32c_tail(uint64_t crc,
 
 /* Processes three adjacent parts of the input in parallel to hide the
    instruction's latency. The checksums of the first two parts are then shifted
-   past the parts behind them by a multiplication with x^1024 or x^512 modulo
-   the polynomial. */
+   past the parts that follow them, by a multiplication with x^1024 or x^512
+   modulo the polynomial. */
 #define STRETCH 64
 /* x^(8 * 64 - 33) and x^(8 * 128 - 33), bit-reflected: the carry-less
    multiplication contributes the remaining factor x^33. */

@@ -595,9 +595,10 @@ static es_status check_object(const es_database *database,
             "%s: not a valid run file: it has an additional %s %s: drop it",
             database->path, index ? "index" : "trigger", column[1]);
     if (!column[3] || strcmp(column[3], sql_of(ours, database->schema)) != 0)
-        return es_fail(ES_EFORMAT,
-                       "%s: not a valid run file: its table %s differs",
-                       database->path, tables[ours].name);
+        return es_fail(
+            ES_EFORMAT,
+            "%s: not a valid run file: its table %s differs from the schema",
+            database->path, tables[ours].name);
     *seen |= 1u << ours;
     return ES_OK;
 }

@@ -67,9 +67,9 @@
 #define ES_ESF_AGAIN_FIRST (1 << 17)
 #define ES_ESF_AGAIN_MOST (1 << 20)
 #define ES_ESF_BEAT_MS 5000 /* maximum time between two frames */
-/* A writer whose last frame is older counts as dead. */
+/* A writer counts as dead if its last frame is older than this. */
 #define ES_ESF_SILENT_MS 30000
-/* Age from which on written data is visible on all hosts. */
+/* Data that was written longer ago counts as visible on all hosts. */
 #define ES_ESF_SETTLED_MS 60000
 
 typedef struct es_esf_frame {
@@ -120,8 +120,8 @@ bool es_esf_is_name(const char *path);
 bool es_esf_beside(char out[PATH_MAX], const char *path);
 
 /**
- * Returns the time of day in ms since 1970. Tests move this clock in their
- * process with es_esf_shift_clock.
+ * Returns the time of day in ms since 1970. Tests shift this clock with
+ * es_esf_shift_clock, for their process only.
  */
 int64_t es_esf_clock(void);
 void es_esf_shift_clock(int64_t ms);

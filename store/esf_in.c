@@ -16,7 +16,7 @@
 
 /* Number of bytes read at once, for frames and when searching for a frame. */
 #define CHUNK 65536
-/* Maximum number of bytes behind a damaged frame in which one reading searches
+/* Maximum number of bytes after a damaged frame in which one reading searches
  * for the next frame. */
 #define SEARCH_MOST (64 << 20)
 #define N_TAILS (sizeof((es_tails *)0)->known / sizeof *((es_tails *)0)->known)
@@ -158,8 +158,8 @@ static es_status read_payload(es_esf *esf, const es_esf_frame *frame,
 }
 
 /**
- * Returns a pointer to the offset up to which the bytes behind the last frame
- * have already been searched for a frame.
+ * Returns a pointer to the offset up to which the bytes after the last frame
+ * have already been searched for another frame.
  */
 static int64_t *find_tail(es_esf *esf)
 {
@@ -177,7 +177,7 @@ static int64_t *find_tail(es_esf *esf)
 }
 
 /**
- * Stores how far the bytes behind the last frame were searched, so that the
+ * Stores how far the bytes after the last frame were searched, so that the
  * search can continue there. Does nothing if bytes before this offset may still
  * change: in a file that was written on another machine, later bytes may become
  * visible before earlier bytes.
@@ -202,9 +202,9 @@ static bool skip_hole(const es_esf *esf, int64_t *at)
 }
 
 /**
- * Finds the first head of a frame at or behind *at. Returns ES_DONE if the
- * bytes that one reading may search contain no head. Holes of a sparse file are
- * skipped and do not count as searched.
+ * Finds the first head of a frame at or after offset *at. Returns ES_DONE if
+ * the bytes that one reading may search contain no head. Holes of a sparse file
+ * are skipped and do not count as searched.
  */
 static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
 {
@@ -216,9 +216,9 @@ static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
             break;
         if (esf->looked >= most) {
             esf->tails.more = true;
-            if (!esf->tails.most) /* no later reading continues this search, so
-                                     the end of the data is unknown, and a
-                                     writer must not append */
+            if (!esf->tails.most) /* no later reading continues the search for
+                                     frames, so the end of the data stays
+                                     unknown and a writer must not append */
                 esf->is_behind = esf->has_lost = true;
             break;
         }
@@ -435,16 +435,17 @@ es_status es_esf_find_end(const es_esf *esf, es_esf_place *out)
 {
     *out = esf->place;
     if (esf->has_lost)
-        return es_fail(ES_EFORMAT,
-                       "%s: damaged: the rest can be read, but not "
-                       "continued: record into another file",
-                       esf->database->path);
+        return es_fail(
+            ES_EFORMAT,
+            "%s: damaged, so no recording can continue in it: record into "
+            "another file",
+            esf->database->path);
     if (esf->place.end == 0 || esf->last_frame.closed ||
         es_esf_is_silent(esf) || es_esf_is_of_this_machine(esf))
         return ES_OK;
     return es_fail(ES_ELOCKED,
-                   "%s: process %lld of host %s is writing it, or was %lld s "
-                   "ago: wait for it to end, or write another file",
+                   "%s: process %lld of host %s wrote to it %lld s ago: wait "
+                   "for it to end, or write another file",
                    esf->database->path, (long long)esf->pid, esf->host,
                    (long long)(es_esf_clock() - esf->last_frame.time) / 1000);
 }
@@ -511,8 +512,8 @@ static const es_run_source_loss *losses_of(const es_run_source *source,
     return esf->losses;
 }
 
-/* The file has complete frames that are not read yet, because an earlier frame
- * is missing and the frames are newer than ES_ESF_SETTLED_MS. */
+/* Returns true if the file has complete frames that are not read yet, because
+ * an earlier frame is missing and they are newer than ES_ESF_SETTLED_MS. */
 static bool is_source_behind(const es_run_source *source)
 {
     const es_esf *esf = source->state;

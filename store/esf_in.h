@@ -15,8 +15,8 @@
 
 typedef struct es_esf es_esf;
 
-/** Returns the open fragment of a source, or NULL if the source has another
- *  form. */
+/** Returns the open fragment from which a source reads, or NULL if the source
+ *  is not a fragment. */
 es_esf *es_esf_of(const es_run_source *source);
 
 /**

@@ -18,8 +18,8 @@ typedef struct es_esf_known {
 
 struct es_esf {
     es_database *database;
-    es_writer *writer; /* writes the private database; NULL if there are no
-                          tables */
+    es_writer *writer; /* writer of the private database; NULL if frames are
+                          read without filling tables */
     /* Processes a frame: es_esf_replay or a caller's function. */
     es_status (*take)(es_esf *esf, const es_esf_frame *frame, int64_t at,
                       uint64_t n_lost);
@@ -37,7 +37,7 @@ struct es_esf {
     es_esf_frame last_frame;
     bool is_behind; /* true if complete frames are not read yet because an
                        earlier frame is missing */
-    bool stale;     /* true if the tables do not match `place` */
+    bool stale;     /* true if the tables do not match the file up to `place` */
     es_tails tails;
     int64_t looked; /* number of bytes that this reading has searched for a
                        frame */
@@ -50,9 +50,10 @@ struct es_esf {
     es_esf_known *series; /* (n_series) the series with number i is at index i -
                              1 */
     size_t n_series;
-    uint32_t attempt; /* attempt of the last replayed record */
-    int64_t step;     /* highest step so far, which is used as the step of
-                         damage */
+    uint32_t attempt; /* number of the attempt (es_esf_frame) to which the last
+                         replayed record belongs */
+    int64_t step;     /* highest step so far; used as the step of events that
+                         report damage */
     bool has_lost;    /* true if frames were damaged, so that a reference to an
                          unknown record is not an error */
     bool has_missed;  /* true if records of the current frame refer to a lost
@@ -75,9 +76,9 @@ struct es_esf {
 es_status es_esf_reopen(es_esf *esf, bool *continued) ES_MUST_USE;
 
 /**
- * Processes all frames from esf->place on. If the private database has tables,
- * the caller must have begun a transaction. Returns ES_OK; ES_EIO, ES_ENOMEM;
- * the errors of `take`.
+ * Processes all frames, starting at esf->place. If the private database has
+ * tables, the caller must have begun a transaction. Returns ES_OK; ES_EIO,
+ * ES_ENOMEM; the errors of `take`.
  */
 es_status es_esf_take_frames(es_esf *esf) ES_MUST_USE;
 

@@ -25,14 +25,14 @@ typedef struct es_esf_lane {
 } es_esf_lane;
 
 struct es_esf_index {
-    es_esf_lane *lanes; /* (n_lanes) the lane of a series is at index series_id
-                           - 1 */
+    es_esf_lane *lanes; /* (n_lanes) the samples of each series; a series is at
+                           index series_id - 1 */
     size_t n_lanes;
-    es_esf_lane *past; /* (n_past) lanes before es_esf_index_clear, if
-                          is_cleared */
+    es_esf_lane *past; /* (n_past) if is_cleared, the lanes from before
+                          es_esf_index_clear, kept for a rollback */
     size_t n_past;
     bool is_cleared;
-    uint64_t generation; /* changes whenever positions in lanes become
+    uint64_t generation; /* changes whenever indices of items in lanes become
                             invalid */
     es_esf_pieces pieces;
 };

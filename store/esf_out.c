@@ -31,8 +31,8 @@ struct es_esf_out {
     unsigned char *buffer; /* (size) file header, frame head, payload */
     size_t size, used;     /* size of the buffer in bytes; number of payload
                               bytes in it */
-    int64_t end; /* offset behind the last complete frame; 0 if the file has no
-                    header */
+    int64_t end; /* offset of the end of the last complete frame; 0 if the file
+                    has no header */
     uint64_t sequence;
     uint32_t seed;
     state now, saved;

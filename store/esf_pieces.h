@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 /**
- * A buffered file. The descriptor is borrowed; all other members must be zero
- * at first.
+ * A buffered file. The descriptor is borrowed; all other members must initially
+ * be zero.
  */
 typedef struct es_esf_pieces {
     int fd;
@@ -26,8 +26,8 @@ typedef struct es_esf_pieces {
  * Returns n bytes at an offset of the file, which are valid until the next
  * call.
  *
- *   n      number of bytes
- *   ahead  minimum number of bytes to read, if the file has as many
+ *   n      number of bytes ahead minimum number of bytes to read ahead, unless
+ *   the file ends earlier
  *
  * Returns ES_OK; ES_DONE if the file ends earlier; ES_EIO without a message,
  * with the reason in errno; ES_ENOMEM.

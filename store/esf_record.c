@@ -44,8 +44,8 @@ void es_esf_pack_series(es_pack *pack, void *series)
 }
 
 /**
- * Packs or unpacks, as an int64_t, a value whose member has another type, and
- * returns the result.
+ * Packs or unpacks a value as an int64_t, for struct members that have a
+ * different integer type, and returns the value.
  */
 static int64_t pack_as(es_pack *pack, int64_t value)
 {

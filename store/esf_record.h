@@ -11,8 +11,8 @@
 
 typedef enum es_esf_kind {
     ES_ESF_WRITER = 1, /* record contains an es_esf_writer */
-    ES_ESF_RUN,        /* record contains an es_esf_run; first record of an
-                          attempt */
+    ES_ESF_RUN,        /* record contains an es_esf_run; begins an attempt to
+                          record the run */
     ES_ESF_SERIES,     /* record contains an es_esf_series */
     ES_ESF_SAMPLE,     /* record contains an es_esf_sample, followed by the
                           values */
@@ -28,8 +28,9 @@ typedef enum es_esf_kind {
 #define ES_ESF_RECORD_BYTES 8 /* bytes of a record's kind and length */
 
 /**
- * The process that writes the fragment. By host and boot a reader finds out
- * whether the pid and the clock belong to its machine.
+ * The process that writes the fragment. A reader compares host and boot with
+ * its own machine's to find out whether the pid and the clock are of its
+ * machine.
  */
 typedef struct es_esf_writer {
     const char *host, *boot; /* name of the host; its

@@ -1,4 +1,4 @@
-/* Replays a fragment's records into the private database by the same calls of
+/* Replays a fragment's records into the private database with the same calls of
  * es_writer that the recording process made. The values of samples stay in the
  * file; esf_index.c stores their offsets. */
 #include "store/esf_in_internal.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Maximum number of a run or series that is accepted. */
+/* The largest number by which a record may identify a run or a series. */
 #define NUMBERS_MOST (1 << 20)
 
 /* --- the tables ----------------------------------------------------------- */

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* If the gap between two samples has fewer bytes, it is read instead of
+/* Gaps of fewer bytes between two samples are read and discarded instead of
    skipped. */
 #define NEAR 2048
 #define AHEAD 65536 /* number of bytes that are read at once */
@@ -33,8 +33,8 @@ typedef struct table {
 
 typedef struct cursor {
     sqlite3_vtab_cursor base;
-    size_t lane, end; /* index of the current lane; index behind the last lane
-                         to scan */
+    size_t lane, end; /* index of the lane (series) that is being scanned; index
+                         after the last lane to scan */
     int64_t least, most; /* lowest and highest step to return */
     bool down;
     int64_t step; /* step of the current row */

@@ -1,5 +1,6 @@
-/* Follows fragments that grow, without tables. Frames are checked as a reader
-   checks them; only the kinds and steps of records, and samples, are read. */
+/* Follows growing fragments without building tables of their contents. Checks
+   frames in the same way as a reader, but reads only samples and the kinds and
+   steps of other records. */
 #include "store/growth.h"
 
 #include "analyzer/base/checked.h"
@@ -122,8 +123,8 @@ static es_status take_frame(es_esf *esf, const es_esf_frame *frame, int64_t at,
             is_whole && words[0] == ES_ESF_SAMPLE && words[1] >= sizeof sample;
         note_news(growth, is_sample ? ES_GROWTH_SAMPLES : ES_GROWTH_OTHER);
         if (!is_sample)
-            return ES_OK; /* no need to read further: the caller will open a
-                             reader */
+            return ES_OK; /* stop here, because the caller will open a reader
+                             anyway */
         memcpy(&sample, esf->payload + used, sizeof sample);
         if (sample.step > esf->step)
             esf->step = sample.step;
@@ -215,8 +216,9 @@ es_status es_growth_begin(es_growth **out, const es_reader *reader)
 }
 
 /**
- * Returns true if the writer has died or has come to life since the last check.
- * A writer that was alive is not checked again while its last frame is recent.
+ * Returns true if the fragment's writer has died, or a new writer has begun,
+ * since the last check. A writer that was alive is not checked again while its
+ * last frame is recent.
  */
 static bool has_turned(const es_growth *growth)
 {

@@ -34,9 +34,9 @@ typedef struct es_growth_sample {
 
 /**
  * Opens a reader in the same way as es_reader_open, but searches at most `most`
- * bytes of a fragment for complete frames behind a damaged frame. If `growth`,
+ * bytes of a fragment for complete frames after a damaged frame. If `growth`,
  * which must follow the same path, has already searched a part, the search
- * continues behind that part. With NULL the search starts at the damaged frame.
+ * continues after that part. With NULL the search starts at the damaged frame.
  * es_growth_begin continues the search.
  */
 es_status es_growth_open(es_reader **out, const char *path,
@@ -47,8 +47,8 @@ es_status es_growth_open(es_reader **out, const char *path,
  * closed afterwards. From now on es_growth_look also reports if the writer
  * dies.
  *
- *   out  NULL if the reader has no fragment, or its writer has closed the
- *        fragment and all of it is searched
+ *   out  NULL if the reader does not read a fragment, or if the writer has
+ *        closed the fragment and all of it has been searched
  *
  * Returns ES_OK, ES_ENOMEM.
  */
@@ -73,8 +73,8 @@ es_status es_growth_look(es_growth_news *out, es_growth *growth) ES_MUST_USE;
 const es_growth_sample *es_growth_samples(size_t *n, const es_growth *growth);
 void es_growth_drop_samples(es_growth *growth);
 
-/** Returns true if the search for frames behind damage is not finished: the
- *  next look resumes it. */
+/** Returns true if the search for frames after a damaged frame is not finished.
+ *  The next es_growth_look resumes the search. */
 bool es_growth_is_searching(const es_growth *growth);
 
 /**

@@ -104,8 +104,8 @@ static int guarded_delete(sqlite3_vfs *vfs, const char *path, int sync)
                              "names another file: remove it");
 }
 
-/* SQLite also calls this function for another file that the journal names,
- * before it rolls the journal back. */
+/* Before SQLite rolls a journal back, it also calls this function for another
+ * file that the journal names. */
 static int guarded_access(sqlite3_vfs *vfs, const char *path, int flags,
                           int *out)
 {

@@ -78,7 +78,10 @@ static const char *const texts[N_SQL] = {
                    "WHERE delivery_id = ?1",
 };
 
-enum { N_STRINGS = 8 }; /* the first columns of SQL_NEXT */
+enum {
+    N_STRINGS = 8
+}; /* number of text columns, which come first in the rows
+      of SQL_NEXT */
 
 struct es_ledger {
     es_guard guard;

@@ -24,18 +24,18 @@ typedef struct es_ledger es_ledger;
 #define ES_ALERT_LAYERS 64 /* maximum number of layers that an alert lists */
 
 /**
- * An alert about one run: an episode of a flag or of a rule that has opened or
- * become more severe. The judge of the run fills it once
- * (cli/alerts/watch/follow.h), the ledger stores it in columns, and a delivery
- * formats it. Strings are borrowed, and untrusted because they come from run
- * files.
+ * An alert about one run, raised when a flag or a rule becomes active or more
+ * severe. The judge of the run fills it once (cli/alerts/watch/follow.h), the
+ * ledger stores it in columns, and a delivery formats it. Strings are borrowed,
+ * and untrusted because they come from run files.
  */
 typedef struct es_alert {
     const char *id;          /* "UUID/alert:TITLE@ONSET:SEVERITY" */
-    const char *text;        /* one line in words, without a line end */
+    const char *text;        /* description of the alert in one line, without a
+                                newline */
     const char *path;        /* absolute path of the run file, or its URL */
-    const char *uuid;        /* of the run */
-    const char *name, *arch; /* of the run; may be NULL */
+    const char *uuid;        /* uuid of the run */
+    const char *name, *arch; /* name and architecture of the run; may be NULL */
     const char *title;       /* name of the flag, such as "collapse", or of the
                                 rule; no rule has the name of a flag */
     es_severity severity;

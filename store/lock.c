@@ -1,8 +1,8 @@
-/* Names the files next to a run file, and implements the writer's lock, which
-   is one of them. Records which locks this process holds, because a reader in
-   the writing process must not close a descriptor of the file. Uses
-   open-file-description locks, so that even two threads of one process cannot
-   both hold a lock. */
+/* Constructs the names of the files next to a run file, and implements the
+   writer's lock, which uses one of these files. Records which locks this
+   process holds, because a reader in the writing process must not close a
+   descriptor of the file. Uses open-file-description locks, so that even two
+   threads of one process cannot both hold a lock. */
 #include "store/store_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -77,9 +77,9 @@ static es_status fail_locked(int fd, const char *shown)
 }
 
 /**
- * Returns true if `path` still names the file that is open as `fd`. It does not
- * if the last holder of the lock removed the file before this process locked
- * it.
+ * Returns true if `path` still names the file that is open as `fd`. Returns
+ * false if the last holder of the lock removed the file before this process
+ * locked it.
  */
 static bool names(const char *path, int fd)
 {
@@ -211,7 +211,8 @@ es_status es_lock_check(bool *held, const char *file, const char *shown)
     if (fd >= 0)
         close(fd);
     if (!known)
-        return es_fail(ES_EIO, "%s: cannot see whether it is being written: %s",
+        return es_fail(ES_EIO,
+                       "%s: cannot find out whether it is being written: %s",
                        shown, strerror(reason));
     *held = lock.l_type != F_UNLCK;
     return ES_OK;

@@ -49,7 +49,7 @@ typedef es_status es_map_handler(void *user, const es_map *map,
 /**
  * Calls `handler` for each map of a run.
  *
- * Returns ES_OK, also if the run has no maps; ES_EFORMAT if the table has
+ * Returns ES_OK, even if the run has no maps; ES_EFORMAT if the table has
  * another schema, or a map is out of bounds; ES_EIO, ES_ENOMEM, ES_EFORK; the
  * handler's return value.
  */

@@ -106,7 +106,7 @@ static bool is_octal(const char *text, size_t n)
 }
 
 /**
- * Copies `text` (n), decodes octal escapes such as \040 (a blank), and
+ * Copies `text` (n), decodes octal escapes such as \040 (a space), and
  * truncates the result to `size` bytes.
  */
 static void unescape(char *out, size_t size, const char *text, size_t n)

@@ -36,12 +36,12 @@ static es_status check_run_file(const es_place *place, const char *path,
         es_run_info info;
         status = es_reader_run(reader, i, &info);
         if (status == ES_OK && strcmp(info.uuid, uuid) == 0)
-            status =
-                es_fail(ES_EIO,
-                        "%s: has the run already, which a fragment%s%s cannot "
-                        "continue: record into another file, or use --store "
-                        "sqlite if no other host reads the file",
-                        path, place->type[0] ? " on " : "", place->type);
+            status = es_fail(
+                ES_EIO,
+                "%s: already contains the run, which a fragment%s%s cannot "
+                "continue: record into another file, or use --store "
+                "sqlite if no other host reads the file",
+                path, place->type[0] ? " on " : "", place->type);
     }
     es_reader_close(reader);
     return status;

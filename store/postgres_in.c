@@ -39,8 +39,8 @@
     " AND %" PRId64
 
 /**
- * A kind of series, which is a name and phase that series of several runs have
- * in common.
+ * The name and the phase of a series. Series of different runs are of the same
+ * kind if they have the same name and phase.
  */
 typedef struct es_remote_kind {
     char *name;     /* first letter of the phase, followed by the series'
@@ -83,8 +83,8 @@ typedef struct es_remote_rows {
     size_t n;
     unsigned char *data; /* (n_data) float32, little-endian */
     size_t n_data;
-    size_t first_run, end_run; /* the rows contain all runs with indexes in
-                                  [first_run, end_run) */
+    size_t first_run, end_run; /* the rows contain samples of all runs with
+                                  indexes in [first_run, end_run) */
     bool *has_kind; /* (remote->n_kinds) true for the kinds of series that were
                        fetched; or NULL */
 } es_remote_rows;
@@ -656,8 +656,8 @@ static void receive_steps(es_remote *remote, es_remote_copy *copy)
 }
 
 /**
- * Finds the first and last steps of all series of a run and of some of the
- * following runs.
+ * Finds the first and last steps of all series of a run and, with the same
+ * query, of some of the following runs.
  */
 static es_status find_steps(es_remote *remote, size_t run)
 {
@@ -709,13 +709,13 @@ typedef struct sample_cursor {
     sqlite3_vtab_cursor base; /* must be the first member, because SQLite passes
                                  its address */
     int plan;
-    size_t series, end_series; /* index of the current series, and index behind
+    size_t series, end_series; /* index of the current series, and index after
                                   the last series to scan */
     int64_t from, to;          /* range of steps that is still to be scanned */
     size_t n_pieces;           /* number of queries for the current series so
                                   far */
     es_remote_rows *rows;      /* samples that were fetched last; NULL at the
-                                  end */
+                                  end of the scan */
     size_t at, n;              /* remaining rows are [at, n) of `rows` */
     bool is_whole; /* true if the fetched rows reach the end of the series */
     sqlite3_int64 rowid;
@@ -1159,7 +1159,8 @@ static es_status take_map(const es_remote *remote, int64_t run_id,
     return es_map_insert(remote->database, run_id, uuid, &map, values);
 }
 
-/* Drops the maps of other runs. */
+/* Loads the attention maps of one run into the private database, and drops the
+   maps of the run that was loaded before. */
 static es_status load_maps(const es_run_source *source, int64_t run_id,
                            const char *uuid)
 {
@@ -1276,7 +1277,7 @@ static es_status open_source(es_run_source *source, const char *url)
     return read_all(remote);
 }
 
-/* Reconnects if the connection was lost. */
+/* Loads all runs again. Reconnects first if the connection was lost. */
 static es_status refresh_source(const es_run_source *source)
 {
     es_remote *remote = source->state;

@@ -88,20 +88,22 @@ es_status es_remote_run_url(char **out, const es_remote *remote,
 es_status es_remote_where_read(es_remote *remote) ES_MUST_USE;
 void es_remote_where_free(es_remote *remote);
 
-/** The operation `leave_out` of the backend (source.h). */
+/** Implements the operation `leave_out` of es_store_backend (source.h) for a
+ *  database. */
 es_status es_remote_leave_out(size_t *n, es_remote *remote,
                               es_reader *reader) ES_MUST_USE;
 
 /* --- postgres_watch.c ----------------------------------------------------- */
 
-/** The operation `state` of the backend (source.h). */
+/** Implements the operation `state` of es_store_backend (source.h) for a
+ *  database. */
 int64_t es_remote_state(const char *url);
 
 /* --- postgres_copy.c ------------------------------------------------------ */
 
 /**
  * The state of reading the rows of a COPY ... TO STDOUT (FORMAT binary), one
- * row at a time. All members are zero at first.
+ * row at a time. All members must initially be zero.
  */
 typedef struct es_remote_copy {
     es_postgres *postgres;

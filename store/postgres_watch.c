@@ -16,9 +16,9 @@
 
 struct es_remote_watch {
     es_remote remote; /* only its URL and its conditions are used */
-    int n_tries;      /* number of consecutive failed attempts */
-    time_t again;     /* time of the next attempt, in seconds of a monotonic
-                         clock */
+    int n_tries;      /* number of consecutive failed attempts to connect */
+    time_t again;     /* time of the next attempt to connect, in seconds of a
+                         monotonic clock */
     char problem[ES_MESSAGE_MAX];
 };
 

@@ -38,8 +38,8 @@ typedef es_status es_remote_watch_handler(void *user, const char *url,
  * runs' URLs.
  *
  * Returns ES_OK; ES_EIO if the database is unreachable, or if it is too early
- * for the next attempt (with the message of the last attempt); the errors of
- * es_postgres_fail; the handler's return value.
+ * for the next attempt to connect (with the message of the last attempt); the
+ * errors of es_postgres_fail; the handler's return value.
  */
 es_status es_remote_watch_list(es_remote_watch *watch,
                                es_remote_watch_handler *handler,

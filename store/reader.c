@@ -89,7 +89,7 @@ static es_status note_sample(es_reader *reader, const es_series *series,
 }
 
 /**
- * Adds rows that differ from the recorded rows to the list of damage.
+ * Adds rows that were changed after the recording to the list of damage.
  */
 static es_status note_rows(es_reader *reader, const es_changed_rows *rows)
 {
@@ -270,7 +270,7 @@ static es_status make_event(es_event *out, es_damage_texts *texts,
         return status;
     if (sample.table) {
         snprintf(texts->message, sizeof texts->message,
-                 "%s %lld is not as it was recorded: edited, or damaged",
+                 "%s %lld differs from the recorded row: edited or damaged",
                  es_row_table_name(sample.table), (long long)sample.row);
         snprintf(texts->dedupe, sizeof texts->dedupe, "damaged/%s/%lld",
                  es_row_table_name(sample.table), (long long)sample.row);
@@ -294,7 +294,7 @@ static es_status make_event(es_event *out, es_damage_texts *texts,
 
 /**
  * Replaces the n events of a run by a list that also contains an event for each
- * damaged place of the run, in order of step.
+ * damaged or lost item of the run (es_damaged), in order of step.
  */
 static es_status add_damage_events(es_reader *reader, size_t run,
                                    const es_event **events, size_t *n)
@@ -366,8 +366,8 @@ static es_status find_statement(sqlite3_stmt **out, es_reader *reader, int sql)
 }
 
 /**
- * Returns the smaller of `to` and the last visible step of the series. In a
- * reader that is not frozen all steps are visible.
+ * Returns the smaller of `to` and the last step of the series that the reader
+ * may return. Only a frozen reader hides later steps.
  */
 static int64_t find_newest(const es_reader *reader, int64_t series_id,
                            int64_t to)
@@ -874,8 +874,9 @@ typedef struct lane {
     int64_t to;
     int64_t last; /* last step of the series when the cursor was opened */
     const float *values;
-    float *copy; /* copied rows: (capacity, n_values) in a file that grows, else
-                    (n_values) for a row that is not aligned */
+    float *copy; /* buffer: if the file grows, (capacity, n_values) copied rows;
+                    else (n_values), one row, used if its value is not
+                    aligned */
     int64_t *steps; /* (capacity) steps of the copied rows; NULL if rows are not
                        copied */
     size_t capacity, n_copied, at; /* capacity and used rows of `copy`, and
@@ -1000,7 +1001,8 @@ static es_status copy_rows(lane *l, es_reader *reader)
 
 /**
  * Advances the lane in a file that grows. The row at step l->last may have been
- * deleted meanwhile, because the run may have been resumed at an earlier step.
+ * deleted in the meantime, because the run may have been resumed at an earlier
+ * step.
  */
 static es_status advance_copy(lane *l, es_reader *reader)
 {
@@ -1211,7 +1213,9 @@ static es_status next_row(es_cursor *cursor, int64_t *step,
 es_status es_cursor_next(es_cursor *cursor, int64_t *step, const float **values)
 {
     if (cursor->of_run)
-        return es_fail(ES_EARGUMENT, "the cursor runs over several series");
+        return es_fail(
+            ES_EARGUMENT,
+            "the cursor reads all series of a run: use es_cursor_next_of_run");
     return next_row(cursor, step, values);
 }
 

@@ -48,10 +48,10 @@ ES_API es_status es_reader_open(es_reader **out, const char *path) ES_MUST_USE;
 
 /**
  * Same as es_reader_open, but samples that a writer adds later are not visible
- * until the reader is refreshed. A file without a writer stays locked for
- * reading, so that not every query has to lock it; this halves the time for
- * reading a short run. A file that is being written is not locked, because its
- * writer could then not empty the log.
+ * until the reader is refreshed. If no writer has the file open, it stays
+ * locked for reading, so that single queries need not lock it; this halves the
+ * time for reading a short run. A file that is being written is not locked,
+ * because its writer could then not empty the log.
  */
 es_status es_reader_open_held(es_reader **out, const char *path) ES_MUST_USE;
 
@@ -204,7 +204,7 @@ ES_API es_status es_reader_count(es_reader *reader, const es_series *series,
  *   values  (n) written; n must be the n_values of the series
  *   found   set to the sample's step
  *
- * Returns ES_OK, also if the sample is damaged (see es_damaged); ES_ENOTFOUND
+ * Returns ES_OK, even if the sample is damaged (see es_damaged); ES_ENOTFOUND
  * if there is no such sample, with a message that gives the first, last and
  * nearest step; ES_EFORMAT if the BLOB has the wrong length in a file without
  * checksums.
@@ -260,7 +260,7 @@ ES_API es_status es_cursor_next_of_run(es_cursor *cursor, int64_t *step,
 ES_API bool es_reader_has_checksums(const es_reader *reader);
 
 /**
- * One place of damage in the file, which is one of:
+ * One damaged or lost item of the file, which is one of:
  *
  *   - a sample whose values, step or series do not match its checksum; readers
  *     return missing values for it
@@ -295,19 +295,19 @@ static inline es_damaged *es_damaged_sized(es_damaged *out)
     return out;
 }
 
-/* Maximum number of damaged places that a reader remembers. */
+/* Maximum number of damaged or lost items that a reader remembers. */
 #define ES_MAX_DAMAGED 4096
 
 /**
  * Returns the number of damaged samples and rows that were read since the
- * reader was opened, plus the number of places with damaged or lost frames; at
+ * reader was opened, plus the number of gaps with damaged or lost frames; at
  * most ES_MAX_DAMAGED. A sample that was read twice counts once. Rows of events
  * and lost frames are counted only after es_reader_events has read them.
  */
 ES_API size_t es_reader_n_damaged(const es_reader *reader);
 
 /**
- * Returns the damaged place with index `index`, in order of (run, step).
+ * Returns the damaged or lost item with index `index`, in order of (run, step).
  * Returns ES_OK, ES_EARGUMENT.
  */
 ES_API es_status es_reader_damaged(const es_reader *reader, size_t index,

@@ -27,8 +27,8 @@
     " WHEN 'false' THEN 'false' ELSE value END, value"
 
 /* Selects the elements of the array "layers" if it contains at least one
-   object. The check is needed because other programs may use the name for a
-   number or a list of numbers. */
+   object. The check is needed because other programs may store a number or a
+   list of numbers under this name. */
 #define LAYERS                                                                 \
     "json_each(CASE WHEN json_type(?1, '$.layers') = 'array' AND EXISTS"       \
     " (SELECT 1 FROM json_each(?1, '$.layers') WHERE type = 'object')"         \

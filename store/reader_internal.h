@@ -39,12 +39,12 @@ typedef struct es_damage {
                               recording */
     } * places;
     size_t n;
-    es_event *events; /* events of the run that was read last: those in the file
-                         and one for each damaged place */
+    es_event *events; /* events of the run that was read last: those in the
+                         file, and one for each damaged or lost item */
     struct es_damage_texts *texts;
 } es_damage;
 
-/** List of the rows that differ from the recorded rows. */
+/** List of the rows that were changed after the recording. */
 typedef struct es_changed_rows {
     struct es_changed_row {
         es_row_table table;

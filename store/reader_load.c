@@ -360,8 +360,8 @@ static void take_gone(row *r, void *user)
     list_changed(r, &contents->changed, (es_row_table)table, 0, ES_UNKNOWN);
 }
 
-/* Loads the tables run and series in one transaction, so that the run of each
-   series has been read. Begins a transaction if none is open. */
+/* Loads the tables run and series in one transaction, so that every series
+   belongs to a run that was loaded. Begins a transaction if none is open. */
 es_status es_contents_load(es_contents *contents, const es_database *database)
 {
     series_target target = {.contents = contents};

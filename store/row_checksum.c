@@ -1,6 +1,6 @@
-/* Names the tables run, series and event, whose rows have checksums, and
-   computes the checksum of a row. The writer stores the checksum; readers
-   detect by it that a row was changed after recording. */
+/* Lists the tables whose rows have checksums (run, series and event), and
+   computes the checksum of a row. The writer stores the checksum, with which
+   readers detect that a row was changed after the recording. */
 #include "store/crc32c.h"
 #include "store/store_internal.h"
 

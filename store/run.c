@@ -64,16 +64,17 @@ static const es_series_line others[] = {
      "tokens",
      ES_SHAPE_LAYER},
     {"load_balancing_loss", "",
-     "experts times the sum of share of choices times "
-     "mean probability: 1 is balanced",
+     "number of experts times the sum over experts of the product of "
+     "share of choices and mean probability; 1 if balanced",
      ES_SHAPE_LAYER},
     {"dropped_tokens", "", "share of choices beyond an expert's capacity",
      ES_SHAPE_LAYER},
     {"loss", "nats", "loss", ES_SHAPE_RUN},
     {"ce", "nats", "cross entropy, the loss without regularisation",
      ES_SHAPE_RUN},
-    {"ereg", "nats^2", "term of the entropy regularisation", ES_SHAPE_RUN},
-    {"range", "nats", "term of the range losses", ES_SHAPE_RUN},
+    {"ereg", "nats^2", "entropy regularisation (part of the loss)",
+     ES_SHAPE_RUN},
+    {"range", "nats", "range losses (part of the loss)", ES_SHAPE_RUN},
     {"ce_exact", "nats", "cross entropy of exact inference", ES_SHAPE_RUN},
     {"accuracy", "", "share of images classified correctly", ES_SHAPE_RUN},
     {"lr", "", "learning rate", ES_SHAPE_RUN},
@@ -138,8 +139,8 @@ es_status es_uuid_make(char out[ES_UUID_SIZE])
     unsigned char b[16];
     ssize_t n;
     do
-        n = getrandom(b, sizeof b, 0); /* so few bytes are returned completely
-                                          or not at all */
+        n = getrandom(b, sizeof b, 0); /* getrandom returns such a small number
+                                          of bytes completely or not at all */
     while (n < 0 && errno == EINTR);
     if (n != (ssize_t)sizeof b)
         return es_fail(ES_EIO, "cannot get random numbers: %s",

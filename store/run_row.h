@@ -15,9 +15,10 @@ extern const char es_run_row_sql[];
 typedef struct es_run_row {
     int64_t step; /* step at which the values were recorded, or ES_UNKNOWN */
     float loss, ppl, eval_loss, eval_ppl;
-    double ceiling, largest; /* nats; NaN if unknown */
-    es_bands bands; /* number of heads in each band of the ceiling; n_heads is 0
-                       if the run has no entropies */
+    double ceiling, largest; /* ceiling of a head, and largest entropy of a
+                                head, in nats; NaN if unknown */
+    es_bands bands; /* number of heads in each quarter of the range from 0 to
+                       the ceiling; n_heads is 0 if the run has no entropies */
     es_severity severity; /* highest severity of the current flags */
     const char *flags;    /* the current flags as text, or "ok" */
 } es_run_row;

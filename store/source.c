@@ -49,7 +49,7 @@ static es_status is_file_written(const es_run_source *source, bool *out)
 
 static void close_file(es_run_source *source)
 {
-    (void)source; /* has no state */
+    (void)source; /* a run file has no state to free */
 }
 
 static const es_store_backend run_file_backend = {
@@ -68,7 +68,8 @@ const es_store_backend *es_run_source_backend(const char *path)
     static const es_store_backend *const backends[] = {
         &es_remote_backend, &es_esf_backend, &run_file_backend};
     size_t i = 0;
-    while (!backends[i]->accepts(path)) /* the last accepts every path */
+    while (!backends[i]->accepts(path)) /* the last backend accepts every
+                                           path */
         i++;
     return backends[i];
 }

@@ -1,9 +1,8 @@
 /**
- * Sources of runs. Runs are stored in one of three forms, each of which is a
- * backend: run files (source.c), fragments (esf_in.c) and PostgreSQL databases
- * (postgres_in.c). Whatever the form, a source is read through a connection to
- * a database with the tables of a run file; only the backend knows where its
- * rows come from.
+ * Sources of runs. Three backends read the three kinds of storage: run files
+ * (source.c), fragments (esf_in.c) and PostgreSQL databases (postgres_in.c).
+ * Every source is read through a connection to a database with the tables of a
+ * run file; only the backend knows where the rows come from.
  */
 #ifndef ES_SOURCE_H
 #define ES_SOURCE_H
@@ -17,7 +16,7 @@ typedef struct es_store_backend es_store_backend;
 typedef struct es_run_source {
     const es_store_backend *backend; /* NULL if no backend was opened */
     es_database *database;
-    void *state; /* of the backend: es_esf, es_remote, or NULL */
+    void *state; /* state of the backend: an es_esf, an es_remote, or NULL */
 } es_run_source;
 
 /** Damaged frames of a run, before the next complete frame. */
@@ -28,19 +27,20 @@ typedef struct es_run_source_loss {
 } es_run_source_loss;
 
 /**
- * The operations of a form. Those below `close` may be NULL; the functions
- * es_source_... then return what their comments say.
+ * The operations of a backend. Operations below `close` may be NULL; the
+ * functions es_run_source_... below then return the default that their comments
+ * give.
  */
 struct es_store_backend {
     bool grows; /* true if new samples become visible before the source is
                    refreshed */
 
-    /** Returns true if `path` has this form. */
+    /** Returns true if this backend opens `path`. */
     bool (*accepts)(const char *path);
 
     /**
-     * Opens the source: sets the handle of source->database, and
-     * source->state. Is followed by `close` also after a failure.
+     * Opens the source: sets the handle of source->database, and source->state.
+     * The caller calls `close` afterwards, even after a failure.
      */
     es_status (*open)(es_run_source *source, const char *path);
 
@@ -55,10 +55,12 @@ struct es_store_backend {
 
     /* --- optional --- */
 
-    /** Returns an array of n losses, valid until the next refresh. */
+    /** Returns an array of n entries, each of which describes damaged frames.
+     *  The array is valid until the next refresh. */
     const es_run_source_loss *(*losses)(const es_run_source *source, size_t *n);
 
-    /** Returns true if complete data is not visible yet. */
+    /** Returns true if the source contains complete data that is not visible
+     *  yet. */
     bool (*is_behind)(const es_run_source *source);
 
     /** Loads the attention maps of a run into the database. */
@@ -87,7 +89,8 @@ struct es_store_backend {
     /** Same as `is_written` for one run. */
     bool (*is_run_written)(const es_run_source *source, int64_t run_id);
 
-    /** es_path_hide_password and es_path_state for paths of this form. */
+    /** Implement es_path_hide_password and es_path_state for paths of this
+     *  backend. */
     es_status (*hide_password)(char *path);
     int64_t (*state)(const char *path);
 };
@@ -104,7 +107,7 @@ const es_store_backend *es_run_source_backend(const char *path);
  *   source    must be zeroed
  *   database  must be zeroed except for `tails`; must not move
  *
- * The caller must call es_run_source_close, also after a failure. Returns
+ * The caller must call es_run_source_close, even after a failure. Returns
  * ES_OK; ES_EIO if there is no such file; the errors of es_database_inspect,
  * es_database_open, es_esf_open and es_remote_open.
  */
@@ -114,18 +117,22 @@ es_status es_run_source_open(es_run_source *source, es_database *database,
 /** Closes the source and its database, whose statements must be finalised. */
 void es_run_source_close(es_run_source *source, es_database *database);
 
-/** Returns NULL and sets *n to 0 if the form has no frames. */
+/** Returns the result of the backend's operation `losses`. If the backend has
+ * no such operation, returns NULL and sets *n to 0. */
 const es_run_source_loss *es_run_source_losses(const es_run_source *source,
                                                size_t *n);
 
-/** Returns false if the form makes all data visible at once. */
+/** Returns the result of the backend's operation `is_behind`; false if the
+ *  backend has no such operation. */
 bool es_run_source_is_behind(const es_run_source *source);
 
-/** Does nothing if the maps are in the database already. */
+/** Calls the backend's operation `load_maps`. If the backend has no such
+ *  operation, does nothing, because the maps are in the database already. */
 es_status es_run_source_load_maps(const es_run_source *source, int64_t run_id,
                                   const char *uuid) ES_MUST_USE;
 
-/** Returns false if the form has no conditions. */
+/** Returns the result of the backend's operation `reads_config`; false if the
+ *  backend has no such operation. */
 bool es_run_source_reads_config(const es_run_source *source);
 
 #endif

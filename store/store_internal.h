@@ -26,8 +26,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 #define ES_BUSY_MS 5000 /* maximum wait in ms for a lock of another process */
 
 /**
- * Progress of the search for complete frames behind a damaged frame of a
- * fragment, by which a later search can resume where an earlier search stopped.
+ * Progress of the search for complete frames after a damaged frame of a
+ * fragment, so that a later search can resume where an earlier search stopped.
  * If all members are zero, no search has been made, and the default limit
  * applies.
  */
@@ -39,8 +39,8 @@ typedef struct es_tails {
     struct {
         int64_t end;      /* end of a complete frame that is followed by
                              damage */
-        int64_t searched; /* offset before which no further complete frame
-                             begins */
+        int64_t searched; /* offset up to which the search has found no complete
+                             frame */
     } known[8];           /* (n) entries; if there are more, the last entry is
                              overwritten */
     unsigned n;
@@ -65,7 +65,7 @@ typedef struct es_database {
 
 /**
  * Sets the paths of `database`, which must be zeroed. Returns ES_OK, ES_EIO (no
- * such directory), ES_ENOMEM. The caller must call es_database_close, also on
+ * such directory), ES_ENOMEM. The caller must call es_database_close, even on
  * failure.
  */
 es_status es_database_locate(es_database *database,
@@ -214,7 +214,7 @@ es_status es_map_each(const es_database *database, int64_t run_id,
                                            const float *values),
                       void *user) ES_MUST_USE;
 
-/** Deletes a run's maps from `step` on. Returns ES_OK, the errors of
+/** Deletes a run's maps at `step` and above. Returns ES_OK, the errors of
  *  es_database_status. */
 es_status es_map_cut(const es_database *database, int64_t run_id,
                      int64_t step) ES_MUST_USE;
@@ -266,8 +266,8 @@ int32_t es_checksum_of_columns(sqlite3_stmt *statement, int first, int n);
 /* --- guard.c ------------------------------------------------------------- */
 
 /**
- * A VFS that restricts one connection to its file. All members must be zero at
- * first. It must outlive the connection.
+ * A VFS that restricts one connection to its file. All members must initially
+ * be zero. It must outlive the connection.
  */
 typedef struct es_guard {
     sqlite3_vfs vfs;   /* must be the first member, because SQLite passes its
@@ -310,7 +310,7 @@ int es_beside_stat(struct stat *st, const char *file, const char *suffix);
  */
 typedef struct es_lock {
     int fd;           /* -1: not held */
-    bool is_optional; /* set by the caller; true if es_lock_take shall succeed
+    bool is_optional; /* set by the caller; true if es_lock_take may succeed
                          without a lock on a file system that has no locks */
     char *path;       /* path of the lock file; NULL while the lock is not
                          held */

@@ -45,7 +45,7 @@ enum {
     SHARED_BYTES = 136, /* size of both headers and of the state of checkpoints
                            and readers */
     INITIALISED = 12,   /* offset of a header byte that is not 0 once the header
-                           is   initialised */
+                           is initialised */
     LOCK_BASE = 120,    /* offset of the first lock byte in FILE-shm */
     WRITE_LOCK = 0,     /* index of the writer's lock among SQLite's locks */
     LIVE_BYTE = 128,    /* offset of the byte that each process locks while it
@@ -55,8 +55,8 @@ enum {
 };
 
 /**
- * An open main file or log. The object of the system's VFS follows this struct
- * in memory.
+ * An open main database file or write-ahead log. The object of the system's VFS
+ * follows this struct in memory.
  */
 typedef struct view_file {
     sqlite3_file head;

@@ -264,7 +264,9 @@ es_status es_writer_commit(es_writer *writer)
     if (!writer->spoilt)
         return commit_transaction(writer);
     roll_back(writer);
-    return es_fail(ES_EIO, "%s: nothing of this transaction was written",
+    return es_fail(ES_EIO,
+                   "%s: an earlier call failed, so nothing of this transaction "
+                   "was written",
                    writer->database.path);
 }
 
@@ -505,9 +507,9 @@ es_status es_writer_resume_run(es_writer *writer, int64_t run_id,
 }
 
 /**
- * Adds those members of ENTROPY_RUN_CONFIG to `config` that it lacks. Sets *out
- * to the result, which the caller must free, or to NULL if `config` lacks no
- * member.
+ * Adds to `config` the members of ENTROPY_RUN_CONFIG that it does not have.
+ * Sets *out to the result, which the caller must free, or to NULL if nothing
+ * was added.
  */
 static es_status complete_config(es_writer *writer, char **out,
                                  const char *config)
@@ -941,8 +943,9 @@ static es_status check_map(const es_writer *writer, const es_written_run *run,
         map->n_ctx < map->size || map->n_ctx > INT32_MAX)
         return es_fail(
             ES_EARGUMENT,
-            "%s: attention map of %lld cells a side: expected 1 to %d, at most "
-            "the %lld tokens of the context",
+            "%s: attention map of %lld cells per side: expected 1 to "
+            "%d cells, and "
+            "at most one for each of the %lld tokens of the context",
             path, values ? (long long)map->size : 0, ES_MAP_MAX,
             (long long)map->n_ctx);
     return ES_OK;

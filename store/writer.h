@@ -176,10 +176,10 @@ bool es_writer_is_settled(const es_writer *writer);
 es_status es_writer_settle(es_writer *writer) ES_MUST_USE;
 
 /**
- * Empties a log that has grown beyond 8 MiB because at any time some reader
- * uses it. Must be called between transactions. Waits for readers to finish, at
- * most 500 times 1 ms and only while has_time returns true; later calls retry
- * at increasing intervals. If a reader never finishes, the log cannot be
+ * Empties a log that has grown beyond 8 MiB because some reader was always
+ * using it. Must be called between transactions. Waits for readers to finish,
+ * at most 500 times 1 ms and only while has_time returns true; later calls
+ * retry at increasing intervals. If a reader never finishes, the log cannot be
  * emptied.
  */
 void es_writer_tend_log(es_writer *writer, bool (*has_time)(void *user),

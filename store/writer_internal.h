@@ -57,7 +57,8 @@ typedef struct es_written_series {
     bool pending;
 } es_written_series;
 
-/* Short, because a reader may keep the file locked for hours. */
+/* Maximum wait in ms for a lock while the file is being closed. The wait is
+   short, because a reader may keep the file locked for hours. */
 #define ES_CLOSING_BUSY_MS 100
 
 /** The state of the write-ahead log. */
@@ -77,10 +78,12 @@ typedef struct es_log {
                            itself */
     bool broken;        /* true if the log has lost frames that were
                            committed */
-    bool stuck;         /* true if the connection blocks itself */
+    bool stuck;         /* true if SQLite could not release one of its own
+                           locks, so that the connection blocks itself */
     int64_t retry;      /* earliest time of the next attempt to empty the log,
                            in ms of a monotonic clock */
-    int64_t pause;      /* current time between two attempts, in ms */
+    int64_t pause;      /* current pause between two attempts to empty the log,
+                           in ms */
 } es_log;
 
 struct es_writer {
@@ -113,8 +116,8 @@ es_status es_log_open(es_writer *writer) ES_MUST_USE;
 
 /**
  * Begins a write transaction, in a fragment's private database as well. Sets
- * log.stuck if the connection blocks itself. Returns ES_OK; a status of
- * es_database_status.
+ * log.stuck if SQLite could not release one of its own locks. Returns ES_OK; a
+ * status of es_database_status.
  */
 es_status es_log_begin(es_writer *writer) ES_MUST_USE;
 

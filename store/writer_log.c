@@ -1,10 +1,10 @@
 /* Manages the write-ahead log of a file that is being written. SQLite trusts
    the log's index in shared memory: if another program truncated the log,
-   SQLite would continue behind the missing part and copy the missing part into
-   the run file. This file therefore compares the log's length with the index
-   before each transaction and commit. It also makes the checkpoints, before
-   which it compares all frames with the index. Relies on the format of both
-   files (sqlite.org/walformat.html). */
+   SQLite would continue writing after the missing part and copy the missing
+   part into the run file. This file therefore compares the log's length with
+   the index before each transaction and commit. It also makes the checkpoints,
+   before which it compares all frames with the index. Relies on the format of
+   both files (sqlite.org/walformat.html). */
 #include "store/writer_internal.h"
 
 #include "analyzer/base/kernel.h"
@@ -23,8 +23,8 @@
 /* Number of further frames after which a checkpoint is tried again if readers
    blocked it. */
 #define AGAIN_FRAMES 256
-/* A log with as many frames cannot have restarted, because readers kept it in
-   use. */
+/* If a log has at least this many frames, readers kept it in use and prevented
+   SQLite from restarting it. */
 #define EMPTY_FRAMES 2000
 /* Size in bytes to which SQLite truncates a log when the log restarts. */
 #define LOG_BYTES "4194304"
@@ -173,8 +173,8 @@ es_status es_log_begin(es_writer *writer)
 
 /**
  * Checks all frames that were not checked by an earlier call. The function
- * holds the writer's lock meanwhile, so that no other process can restart the
- * log.
+ * holds the writer's lock during the check, so that no other process can
+ * restart the log.
  */
 static es_status check_all(es_writer *writer)
 {
@@ -343,8 +343,8 @@ bool es_writer_is_settled(const es_writer *writer)
 
 /** Limits how long one attempt to empty the log waits for readers. */
 typedef struct patience {
-    int naps; /* remaining number of waits of 1 ms; copying frames is not
-                 counted */
+    int naps; /* remaining number of waits of 1 ms; the time for copying frames
+                 does not count */
     bool (*has_time)(void *user);
     void *user;
 } patience;

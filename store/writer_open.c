@@ -19,9 +19,9 @@
 
 /**
  * Writes the image of an empty run file into the temporary file of an
- * es_outfile. The file is overwritten and not replaced, because no process
- * would have the new file open, and other processes would remove it as a file
- * of a killed process.
+ * es_outfile. The temporary file is overwritten in place. If it were replaced,
+ * no process would have the new file open, and other processes would remove it
+ * as the remains of a killed process.
  */
 static es_status fill_temporary(const char *path, const unsigned char *image,
                                 size_t n)

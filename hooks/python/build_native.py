@@ -76,7 +76,7 @@ class NativeBuildHook(BuildHookInterface):
         tree = Path(self.root).parents[1]
         if not (tree / "Makefile").exists():
             raise SystemExit(
-                f"{tree}: no Makefile: build from the source tree of entropy-scan, "
+                f"{tree}: no Makefile; build from the source tree of entropy-scan, "
                 "or set ENTROPYSCAN_BUILD to a build folder"
             )
         command = ["make", "CUDA=0", "package"]
@@ -89,7 +89,7 @@ class NativeBuildHook(BuildHookInterface):
             ) from None
         if failed:
             raise SystemExit(
-                f"{' '.join(command)}: failed, see above: install the Debian packages "
+                f"{' '.join(command)}: failed (see above); install the Debian packages "
                 f"that the build needs with make deps in {tree}, or set ENTROPYSCAN_PURE=1 "
                 "to install the recorder in Python, which needs no build"
             )

@@ -23,7 +23,7 @@ static const char *find_program(char out[PATH_MAX], const char *wanted)
     char self[PATH_MAX];
     if (es_process_self(self) && es_process_beside(out, self, "/" NAME))
         return out;
-    /* Searches next to libentropyrecord, in an installation or in the build
+    /* Search next to libentropyrecord, both in an installation and in the build
      * folder. */
     static const char here;
     Dl_info library;

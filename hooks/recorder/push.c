@@ -40,8 +40,8 @@ static bool is_gone(es_recorder *recorder)
            es_recorder_is_gone(recorder);
 }
 
-/* Returns true if the recorder has ended, even if the ring's word `owner` was
- * overwritten and claims that the recorder lives. */
+/* Returns true if the recorder has ended. Does not rely only on the ring's word
+ * `owner`, which may have been overwritten. */
 static bool has_ended(es_recorder *recorder)
 {
     return is_gone(recorder) || es_process_has_ended(&recorder->child, 0);
@@ -141,9 +141,9 @@ es_status es_recorder_push(es_recorder *recorder, int series, int64_t step,
     es_status status = enter(recorder);
     if (status < 0)
         return status;
-    /* A series that is declared after the recorder's end gets no number, so its
-     * samples would fail the check. They are lost, but this is not the caller's
-     * mistake. */
+    /* A series that is declared after the recorder has ended gets no number.
+     * The check would report its samples as a mistake of the caller, although
+     * they are merely lost. */
     if (!is_gone(recorder))
         status = check_sample(recorder, series, step, values, n);
     if (status == ES_OK) {
@@ -253,9 +253,10 @@ static es_status send_event(es_recorder *recorder, int64_t step,
 {
     if (!kind ||
         strlen(kind) + (message ? strlen(message) : 0) > ES_FRAME_TEXT_MAX)
-        return es_fail(ES_EARGUMENT,
-                       "%s: an event needs a kind and has at most %d bytes",
-                       recorder->path, ES_FRAME_TEXT_MAX);
+        return es_fail(
+            ES_EARGUMENT,
+            "%s: an event needs a kind and may have at most %d bytes",
+            recorder->path, ES_FRAME_TEXT_MAX);
     _Alignas(8) unsigned char payload[2 * ES_FRAME_TEXT_MAX];
     es_pack pack = {
         .mode = ES_PACK_WRITE, .data = payload, .size = sizeof payload};
@@ -293,11 +294,12 @@ static es_status check_map(const es_recorder *recorder, const es_map_frame *map,
                        (long long)recorder->n_head);
     if (!values || map->size < 1 || map->size > ES_MAP_MAX ||
         map->n_ctx < map->size || map->n_ctx > INT32_MAX)
-        return es_fail(ES_EARGUMENT,
-                       "%s: an attention map of %lld cells a side for %lld "
-                       "tokens: expected 1 to %d cells, at most one per token",
-                       recorder->path, values ? (long long)map->size : 0,
-                       (long long)map->n_ctx, ES_MAP_MAX);
+        return es_fail(
+            ES_EARGUMENT,
+            "%s: an attention map of %lld cells per side for %lld "
+            "tokens: expected 1 to %d cells, and at most one per token",
+            recorder->path, values ? (long long)map->size : 0,
+            (long long)map->n_ctx, ES_MAP_MAX);
     return ES_OK;
 }
 

@@ -149,8 +149,9 @@ static es_status check_options(const es_recorder_options *options)
     return ES_OK;
 }
 
-/* Maps a page that the kernel clears in a forked child, by which a child is
- * detected. Reading the page is cheaper than the system call getpid. */
+/* Maps a page that the kernel clears in a forked child. A process is the child
+ * if the page is clear; checking this is cheaper than the system call
+ * getpid. */
 static es_status make_guard(es_recorder *recorder)
 {
     void *page = mmap(NULL, 1, PROT_READ | PROT_WRITE,
@@ -370,20 +371,20 @@ static es_status judge_recording(const es_recorder *recorder,
                        "overwrites the shared memory",
                        recorder->path, lost, all);
     if (reply->committed > report->pushed)
-        return es_fail(
-            ES_EFORMAT,
-            "%s: %llu frames are in the file, %llu were pushed: something in "
-            "the training process overwrites the shared memory",
-            recorder->path, (unsigned long long)reply->committed, all);
+        return es_fail(ES_EFORMAT,
+                       "%s: %llu frames are in the file, but %llu were pushed: "
+                       "something in "
+                       "the training process overwrites the shared memory",
+                       recorder->path, (unsigned long long)reply->committed,
+                       all);
     return ES_OK;
 }
 
 static es_status end_recording(es_recorder *recorder, es_run_status status,
                                es_recorder_report *report)
 {
-    /* The ring's counter is stored again because a bug may have overwritten it,
-     * and because the recorder writes the number of missing frames into the
-     * file. */
+    /* Store the number of missing frames in the ring again, because a bug may
+     * have overwritten it there. The recorder writes it into the file. */
     atomic_store(&recorder->ring.words->dropped,
                  recorder->dropped + recorder->missed);
     es_ring_close(&recorder->ring, (uint32_t)status);
@@ -409,7 +410,7 @@ es_status es_recorder_close(es_recorder *recorder, es_run_status status,
     static const char type[] = "es_recorder_report";
     es_recorder_report counts = {0};
     es_status result = ES_OK;
-    /* A report whose size is not set is an error, but the run is ended
+    /* A report without a size is an error of the caller, but the run is ended
      * nevertheless. */
     es_status taken =
         report ? es_sized_give(report, &counts, sizeof counts, type) : ES_OK;

@@ -14,12 +14,12 @@
  *     for (step ...) es_recorder_push(recorder, entropy, step, values, L * H);
  *     es_recorder_close(recorder, ES_RUN_FINISHED, &report);
  *
- * No call ever stops or crashes the training. A call that fails, also with a
- * NULL recorder, returns a status at once, and the lost frame is counted. No
- * signal handler is installed. The recorder process ends by itself when the run
- * is closed or the training process dies, whatever the cause. All frames pushed
- * before are then in the file, and a run that was not closed has the status
- * `failed`.
+ * No call ever stops or crashes the training. A call that fails, including a
+ * call with a NULL recorder, returns a status at once, and the lost frame is
+ * counted. No signal handler is installed. The recorder process ends by itself
+ * when the run is closed or the training process dies, whatever the cause. All
+ * frames pushed before are then in the file, and a run that was not closed has
+ * the status `failed`.
  *
  * After es_recorder_open the library needs no descriptor of the training
  * process: the process may close any descriptor that it does not know
@@ -177,7 +177,7 @@ es_recorder_report_sized(es_recorder_report *out)
 /**
  * Waits until the recorder has written all frames, ended the run with `status`
  * (finished or stopped; any other value counts as failed) and closed the file.
- * Then frees the recorder, also on failure. If recorder is NULL, returns ES_OK
+ * Then frees the recorder, even on failure. If recorder is NULL, returns ES_OK
  * and a report of zeros.
  *
  *   report  output, may be NULL. The macro es_recorder_close sets the report's

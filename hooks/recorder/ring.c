@@ -70,8 +70,8 @@ es_status es_memory_file(int *fd, const char *name, size_t bytes)
     return ES_OK;
 }
 
-/* Maps the words and the data, then maps the data a second time behind the
- * first mapping. */
+/* Maps the words and the data, then maps the data a second time, directly after
+ * the first mapping. */
 static es_status map_ring(es_ring *out, int fd, size_t capacity, int flags)
 {
     size_t page = page_size();
@@ -144,7 +144,7 @@ es_status es_ring_attach(es_ring *out, int fd)
     struct stat file;
     int seals = fcntl(fd, F_GET_SEALS);
     if (fstat(fd, &file) != 0)
-        return es_fail(ES_EFORMAT, "not a ring: %s", strerror(errno));
+        return es_fail(ES_EFORMAT, "not a ring buffer: %s", strerror(errno));
     size_t page = page_size();
     size_t capacity = (size_t)file.st_size - page;
     /* Without the seal, another process could shrink the file, and the next
@@ -152,7 +152,7 @@ es_status es_ring_attach(es_ring *out, int fd)
     if ((can_be_sealed(seals) && !(seals & F_SEAL_SHRINK)) ||
         file.st_size <= (off_t)page || capacity > ES_RING_MAX ||
         capacity < page || (capacity & (capacity - 1)) != 0)
-        return es_fail(ES_EFORMAT, "not a ring: %jd bytes, seals %x",
+        return es_fail(ES_EFORMAT, "not a ring buffer: %jd bytes, seals %x",
                        (intmax_t)file.st_size, (unsigned)seals);
     es_status status = map_ring(out, fd, capacity, 0);
     if (status < 0)

@@ -66,8 +66,8 @@ typedef struct es_ring_words {
     _Atomic uint32_t owner; /* id of the consumer's thread while it reads
                                frames; the kernel replaces the id when that
                                thread dies */
-    _Atomic uint32_t stop;  /* fixed mark once the training shall stop, set by
-                               es_ring_request_stop */
+    _Atomic uint32_t stop;  /* fixed mark once the training is requested to
+                               stop, set by es_ring_request_stop */
 
     unsigned char last_words[ES_RING_LAST_WORDS]; /* last message of the
                                                      consumer, set by
@@ -137,7 +137,7 @@ void es_ring_detach(es_ring *ring);
 /* --- producer ------------------------------------------------------------- */
 
 /**
- * Copies a frame into the ring and fills in frame->mark. Makes no system call
+ * Copies a frame into the ring, together with its mark. Makes no system call
  * unless the consumer wants to be woken. Returns false if there is no space.
  */
 bool es_ring_write(es_ring *ring, const es_frame *frame, const void *payload);

@@ -43,7 +43,7 @@ typedef struct es_reply {
 
 enum { ES_FRAME_SERIES = 1, ES_FRAME_SAMPLE, ES_FRAME_EVENT, ES_FRAME_MAP };
 
-/* Maximum length of all strings of a frame in bytes. */
+/* Maximum total length in bytes of all strings in a frame. */
 #define ES_FRAME_TEXT_MAX 4096
 /* Maximum size of a packed greeting in bytes. */
 #define ES_HELLO_MAX ((size_t)1 << 26)

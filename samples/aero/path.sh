@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Takes a small model the whole way of AERO (arXiv 2410.13060), from SM+LN+G to
-# SM+ScFuFFNi6, and trains it after each step. A step begins with the weights of the
-# last one if --init accepts them for the new architecture; otherwise the architecture
-# is another function and is trained from the beginning. entropy-train fuse multiplies
-# the matrices of FFNs and drops FFNs. Models that exist in FOLDER are not trained again.
+# Simplifies a small model step by step as in AERO (arXiv 2410.13060), from SM+LN+G to
+# SM+ScFuFFNi6, and trains it after each step. If --init accepts the weights of the
+# previous step for the new architecture, training starts from them; otherwise it starts
+# from random weights. entropy-train fuse multiplies the matrices of FFNs and drops FFNs.
+# Models that exist in FOLDER are not trained again.
 #
 #     samples/aero/path.sh FOLDER [STEPS [BRIEF [OPTION...]]]
 #
-# Models trained from the beginning take STEPS steps, others BRIEF, with the options in
-# path.conf and OPTION... Prints a table, and draws communication.png and pareto.png.
+# A model is trained for STEPS steps from random weights and for BRIEF steps from
+# earlier weights, with the options in path.conf and OPTION... Prints a table, and
+# draws communication.png and pareto.png.
 set -euo pipefail
 config=$(realpath "$(dirname "$0")/path.conf")
 folder=${1:?a folder for the corpus, the runs and the checkpoints}
@@ -56,7 +57,8 @@ simplify SM+ScFuFFN
 simplify SM+ScFuFFNi2 --drop 10-11
 simplify SM+ScFuFFNi4 --drop 8-11
 simplify SM+ScFuFFNi6 --drop 6-11
-# as many steps as from SM+ScFFN to SM+ScFuFFNi6, without a change
+# For comparison: SM+ScFFN, unchanged, with as many further steps as
+# SM+ScFuFFNi6 has had.
 [ -e longer/begin ] || train longer SM+ScFFN $((4 * brief)) --init SM+ScFFN/*.safetensors --lr 1e-3
 
 path=(SM+LN+G SM+LN+R SM+R SM+ScFFN SM+ScFuFFN SM+ScFuFFNi2 SM+ScFuFFNi4 SM+ScFuFFNi6)

@@ -232,7 +232,7 @@ every step. [report.py](../alerts/report.py) computes the labels from the run
 files without using our flags. A run has the label *collapse* if, over a twentieth
 of the run, the medians of at least half of the heads of some layer are below 5 %
 of the ceiling. It has the label *entropy fell first* if the heads of some layer
-are as low in the last sample before a loss that is not finite. It has the label
+are below that limit in the last sample before the loss became non-finite. It has the label
 *overload* if, over the last tenth of the run, the median share of heads above 3/4
 of the ceiling is at least 45 % (*borderline* from 35 %), unless all heads began at
 the ceiling and never left it (*too short to judge*).

@@ -21,7 +21,8 @@ typedef struct es_truth {
     bool nan;             /* some value is NaN or infinite */
     bool collapse;        /* at least half of the heads of a layer collapse */
     bool collapse_stands; /* the collapse lasts until the end */
-    bool overload;        /* at least half of the heads are high at the end */
+    bool overload;        /* at least half of the heads have a high entropy at
+                             the end */
     bool logits;          /* a logit is above 1000 at the end */
 } es_truth;
 

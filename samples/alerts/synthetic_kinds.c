@@ -50,8 +50,8 @@ static float *row_of(es_making *m, size_t i, size_t l)
     return m->x + i * m->n_values + l * m->n_heads;
 }
 
-/* Draws the final levels of heads. Layer 0 is the highest and layer 1 the
-   lowest, as in the published models; at most one head in eight is near the
+/* Draws the final levels of heads. Layer 0 has the highest levels and layer 1
+   the lowest, as in the published models; at most one head in eight is near the
    ceiling. */
 static void draw_levels(es_making *m)
 {
@@ -106,9 +106,9 @@ static void sink_row(es_making *m, size_t i, size_t l)
         row[h] = (float)(depth * es_making_between(m, 0.7, 1.1));
 }
 
-/* Lowers all layers for one sample, or a third of the layers for one or two
-   samples. The samples after the dip must not be missing, so that the dip can
-   be distinguished from a collapse. */
+/* Lowers the entropy of all layers for one sample, or of a third of the layers
+   for one or two samples. The samples after the dip must not be missing, so
+   that the dip can be distinguished from a collapse. */
 static void dip(es_making *m, size_t at)
 {
     bool all = m->n_layers < 3 || es_making_below(m, 3) == 0;
@@ -370,7 +370,8 @@ static void decay(es_making *m)
     }
 }
 
-/* Makes a collapse in which every fifth to fifteenth sample is healthy. */
+/* Makes a collapse that is interrupted by a healthy sample every 5 to 15
+   samples. */
 static void jitter(es_making *m)
 {
     static float before[ES_SYNTHETIC_VALUES];
@@ -459,8 +460,8 @@ static void nan_activations(es_making *m)
         (float)es_making_count(m, 1, 999);
 }
 
-/* Makes a logit infinite until the end; the label "large logits" is then also
-   true. */
+/* Makes one head's largest logit infinite from a random sample to the end; the
+   label "large logits" is then also true. */
 static void nan_logit(es_making *m)
 {
     size_t first = es_making_below(m, m->n);

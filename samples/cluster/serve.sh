@@ -5,9 +5,9 @@
 #
 # Prints the address of the page and the command that forwards its port. If the page
 # is already served, prints the same address. Further options are passed to
-# entropy-scan serve; PORT is the port (6007). The address contains a token: a person
-# with the token can read the runs, but no other files. The page ends with
-# `kill $(cat ~/.local/state/entropy-scan/serve.pid)`.
+# entropy-scan serve; PORT is the port (6007). The address contains a token: anyone
+# with the token can read the runs, but no other files. To stop the server, run `kill
+# $(cat ~/.local/state/entropy-scan/serve.pid)`.
 set -eu
 folder=$1
 shift

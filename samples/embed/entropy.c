@@ -51,7 +51,8 @@ int main(int argc, char **argv)
     float *q = read_numbers(argv[1], n), *k = read_numbers(argv[2], n);
     const es_entropy_input queries = {.data = q, .strides = strides};
     const es_entropy_input keys = {.data = k, .strides = strides};
-    /* Allocate three results per head and none for single rows. */
+    /* Allocate space for three results per head. Results of single rows are not
+       needed. */
     float *values = malloc(3 * (size_t)heads * sizeof *values);
     es_heads means = {.size = sizeof means, .entropy = values};
     means.entropy_min = values + heads;

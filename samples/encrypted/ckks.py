@@ -10,8 +10,8 @@ import seal
 
 
 def outer(bits):
-    """Returns two numbers of bits: those of the first prime, which must contain the
-    result, and those of the key-switching prime."""
+    """Returns the sizes in bits of two primes: the first prime, which must be able to
+    hold the result, and the key-switching prime."""
     return min(60, bits + 10)
 
 
@@ -110,7 +110,7 @@ class Ckks:
         return self.timed("rescale", self.evaluator.rescale_to_next, x)
 
     def down(self, x, other):
-        """Returns x, switched down to the level of `other`."""
+        """Returns x after switching it down to the level of `other`."""
         if self.level(x) == self.level(other):
             return x
         return self.timed("rescale", self.evaluator.mod_switch_to, x, other.parms_id())

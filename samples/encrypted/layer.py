@@ -76,7 +76,9 @@ def attention(u, w, n_head, p, epsilon, inverse=np.reciprocal):
 
 
 def goldschmidt(s, factors):
-    """Returns the approximate inverse x -> s (1 + e)(1 + e^2)(1 + e^4)..., e = 1 - s x."""
+    """Returns the function that approximates 1 / x as s (1 + e)(1 + e^2)(1 + e^4)...,
+    where e = 1 - s x.
+    """
     def inverse(x):
         e = 1 - s * x
         y = s * np.ones_like(x)

@@ -33,8 +33,9 @@ typedef struct attention {
     void *row;            /* float (H,n) weights, then (2,H) entropy and sink */
     void *cells;          /* int (n), the cells that a query sees */
     size_t weights_size, mask_size, row_size, cells_size;
-    bool refused, failed; /* true after an unreadable tensor, or a failure to
-                             read one, was reported */
+    bool refused, failed; /* true once a tensor of an unsupported form was
+                             reported; true once a failure to read a tensor was
+                             reported */
 } attention;
 
 /* Returns false if memory is short or a size is below 1. Call attention_close

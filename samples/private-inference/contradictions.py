@@ -90,7 +90,7 @@ def savings():
             if abs(found - float(r[key])) > 0.005 + 1e-9:
                 wrong.append(f"table {r['table'][1]}, {r['group']} {r['arch']}, {name}: printed as {r[key]}, but "
                              f"the cells give {found:.3f}")
-    yield (f"{len(wrong)} savings that differ from the quotient of their cells", "; ".join(wrong) + ".")
+    yield (f"{len(wrong)} printed savings that differ from the quotient of the printed costs", "; ".join(wrong) + ".")
 
 
 def outlier():

@@ -26,8 +26,8 @@ def difference(a, b):
 
 
 def numbers(claim, results, seeds):
-    """Returns one number for each seed, without the seeds for which a run that the
-    claim needs does not have the measure."""
+    """Returns one number for each seed. Leaves out the seeds for which one of the
+    claim's runs does not have the measure."""
     found = []
     for seed in seeds:
         values = [value_of(claim, results[name][seed]) for name in names_of(claim)]
@@ -87,14 +87,17 @@ def judge(rules, results):
 
 
 def is_of_stability(claim):
-    """Returns true for a claim that most runs of a model do not break."""
+    """Returns true for a claim of stability, which says that most runs of a model do
+    not break.
+    """
     return (claim["expect"] == "below" and claim["measure"] in YES_OR_NO and
             "of" in claim and "than" not in claim)
 
 
 def is_empty(claim, rates, runs):
     """Returns true for a claim of stability if no run of any model broke at the rate of
-    the claim's model. That the model does not break then says nothing about it.
+    the claim's model. The claim is then no evidence that the model is more stable than
+    others.
 
     rates: {model: rate}; runs: measures with the keys model and rate
     """

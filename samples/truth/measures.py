@@ -1,9 +1,9 @@
 """Computes the measures of a run, {name: number}, with entropy-scan from the run file.
 
 Used by replicate.py and thresholds.py. A measure is a number, or infinity (worse than
-any number) if the loss became NaN. The dict lacks a measure that the run does not have,
-for example if it has no thresholds or no collapse. Bands refer to the ceiling ln(T!)/T;
-"early" is the first half of the layers, "deep" the second.
+any number) if the loss became NaN. The dict has no entry for a measure that the run
+does not have, for example if it has no thresholds or no collapse. Bands refer to the
+ceiling ln(T!)/T; "early" is the first half of the layers, "deep" the second.
 """
 import json
 import math
@@ -23,8 +23,9 @@ ALL = (*YES_OR_NO, *LOGARITHMIC, "broke at", "collapse deeper than the middle",
        "spread of thresholds", "spread of layers' thresholds", "thresholds at gamma", "thresholds below gamma",
        "thresholds at their start")
 
-# SQL that selects the heads of the last sample whose values are all finite. The sample
-# is of the held-out data, or of the training data if the loss became NaN.
+# SQL that selects the entropies of all heads in the last sample that has only finite
+# values. The sample is of the held-out data, or of the training data if the loss
+# became NaN.
 HEADS = """SELECT layer, value FROM es_values('entropy', '{phase}')
     WHERE step = (SELECT max(step) FROM (SELECT step
         FROM es_values('entropy', '{phase}') GROUP BY step
@@ -90,9 +91,10 @@ def with_depth(pairs):
 
 
 def of_flags(run):
-    """Returns the step and the layer in which a run broke, as measures, according to
-    its first critical flag (collapse or NaN). A run is "collapsed" if heads collapsed at
-    any time, and "collapsed at the end" if the collapse of some heads still stands."""
+    """Returns the step and the layer in which a run broke, as measures, according to its
+    first critical flag (collapse or NaN). A run is "collapsed" if heads collapsed at any
+    time, and "collapsed at the end" if some heads are still collapsed when the run
+    ends."""
     steps, middle = run["config"]["steps"], (run["n_layer"] - 1) / 2
     nan = [f for f in run["flags"] if f["kind"] == "nan"]
     collapse = [f for f in run["flags"]

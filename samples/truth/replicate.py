@@ -64,8 +64,8 @@ class Replication:
         return [name for name, model in self.rules.models.items() if model["rate"] == "own"]
 
     def tune(self, train):
-        """Searches the best learning rate of each model. Returns {model: rate}; models
-        with missing runs are not included."""
+        """Searches for the best learning rate of each model. Returns {model: rate};
+        models with missing runs are not included."""
         while True:
             tried = {name: self.tried(name) for name in self.own()}
             grid, start = self.rules.rates["grid"], self.rules.rates["start"]
@@ -104,8 +104,9 @@ class Replication:
         return math.fsum(hours)
 
     def kernels(self):
-        """Returns the kernels and libraries with which the runs were trained; numbers
-        are the same to the last digit only with the same ones."""
+        """Returns the kernels and libraries with which the runs were trained. A
+        repetition gives the same numbers, to the last digit, only with the same kernels
+        and libraries."""
         configs = [summary(self.build, self.trainer.path(Run(name), ".db"))["config"]
                    for name in self.known]
         return sorted({f"{c['kernels']}, {c['products']}" for c in configs})
@@ -177,7 +178,7 @@ def main():
     os.makedirs(results_dir, exist_ok=True)
     given = os.environ.get("REPLICATE_DATA")
     if given and not options.quick:
-        raise Refused("REPLICATE_DATA: the corpus is pinned: other data need --quick")
+        raise Refused("REPLICATE_DATA: the rules require another corpus; different data need --quick")
     edition = sources("REPLICATE", not options.quick)
     data, edition["corpus"] = corpus(build, folder, rules.corpus["sha256"], given)
     edition["rules"] = rules.sha256

@@ -134,8 +134,8 @@ def mean_of(measures, name):
 
 
 def count_of(measures, name):
-    """Returns the number of runs with a measure of yes or no, "" for 0, and "-" if an
-    earlier edition did not compute the measure."""
+    """Returns the number of runs for which a yes-or-no measure is true; "" for 0, and
+    "-" if an earlier edition did not compute the measure."""
     if not all(name in m for m in measures):
         return "-"
     return sum(m[name] == 1 for m in measures) or ""
@@ -177,8 +177,8 @@ def edition_lines(rules, found):
         f"- model: L {options['n-layer']}, H {options['n-head']}, d {options['d-model']}, "
         f"d_k {options['d-model'] // options['n-head']}, T {options['ctx']}, bytes; "
         f"{tokens:,} tokens per run",
-        f"- seeds: {rules.seeds['tuning']} choose each model's rate of {rules.rates['grid']}; "
-        f"{rules.seeds['judged']} are judged",
+        f"- seeds: runs with seeds {rules.seeds['tuning']} select each model's learning rate from {rules.rates['grid']}; "
+        f"runs with seeds {rules.seeds['judged']} are judged",
         f"- {found['n_runs']} runs, {found['hours']:.2g} hours of one thread in all",
         *[f"- kernels: {kernels}" for kernels in found.get("kernels", ())]]
 
@@ -220,7 +220,7 @@ def markdown(editions):
               "compared by their logarithms.", ""]
     lines += table([*(["edition"] if len(editions) > 1 else []), "claim", "papers", "published", "rule", "found", "n", "p", "verdict"],
                    claim_rows(rows, len(editions) > 1))
-    lines += ["", "## Models", "", "Each model has the rate that the tuning seeds chose. Shares of heads are on held-out "
+    lines += ["", "## Models", "", "Each model has the learning rate that the tuning seeds selected. Shares of heads are on held-out "
               "data: overloaded", "above three quarters of ln(T!)/T, low below a quarter."]
     for rules, found in editions:
         lines += ["", *([f"Edition {rules.edition}:", ""] if len(editions) > 1 else [])]

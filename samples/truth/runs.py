@@ -79,7 +79,7 @@ class Trainer:
         if code not in (0, 1):
             with open(self.path(run, ".log"), encoding="utf-8", errors="replace") as log:
                 raise Refused(f"{run.name}: {last_line(log.read())} (exit code {code}): "
-                              "finished runs are kept, the same command continues")
+                              "finished runs are kept; run the same command again to continue")
         new = self.path(run, ".done.new")
         with open(new, "w", encoding="utf-8") as file:
             file.write(settings)

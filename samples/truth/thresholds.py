@@ -60,7 +60,7 @@ def rows(table, found):
 
 
 def counted(table, found, reduce):
-    """Returns a sentence with the number of runs, for one value of --ereg-reduce, whose
+    """Returns a sentence that says, for one value of --ereg-reduce, in how many runs
     thresholds stopped at gamma."""
     keys = [key for key in found if key[0] == reduce]
     at = [key for key in keys if abs(found[key]["smallest threshold minus gamma"]) <= 0.001]

@@ -41,9 +41,9 @@ static es_status check_same_run(const es_fragment *a, const es_fragment *b)
 }
 
 /**
- * Enters the fragment into `owners` (world), which maps each rank to its
- * fragment. Fails if one of the fragment's ranks already belongs to another
- * fragment.
+ * Enters the fragment into `owners`, an array with one element per rank that
+ * points to the rank's fragment. Fails if one of the fragment's ranks already
+ * belongs to another fragment.
  */
 static es_status check_ranks(const es_fragment **owners,
                              const es_fragment *fragment)
@@ -277,8 +277,9 @@ static es_status advance_part(es_join_part *part)
 }
 
 /**
- * Orders parts like the samples of a run's cursor: by step, then name, then
- * phase, with training before evaluation.
+ * Compares the next samples of two parts in the order in which a run's cursor
+ * returns samples: by step, then name, then phase, with training before
+ * evaluation.
  */
 static int compare_parts(const es_join_part *a, const es_join_part *b)
 {
@@ -300,8 +301,8 @@ static const es_join_part *find_next(const es_join_state *state)
 }
 
 /**
- * Loads the values of finite_rows of the part's fragment at the part's current
- * step.
+ * Loads the values that the series finite_rows of a fragment has at the
+ * fragment's current step.
  */
 static es_status load_rows(es_join_part *part, es_join_rows *rows)
 {

@@ -32,12 +32,12 @@ typedef void es_join_handler(void *user, const char *line);
  *   finite_rows, tokens_per_s, nan_activations   the sum
  *   other series         kept if all ranks have the same value, else missing
  *
- * No values are invented. If a rank lacks a step, the joined run has the values
- * of the other ranks at this step, and an event of the kind "gap" reports the
- * number of steps that the rank lacks. Another event lists the ranks without a
- * fragment. Values that no rule can combine stay missing, and an event of the
- * kind "unjoined" reports them. Events of the fragments keep their text,
- * preceded by "rank 1: ".
+ * Missing values are never filled in. If a rank lacks a step, the joined run
+ * has the values of the other ranks at this step, and an event of the kind
+ * "gap" reports the number of steps that the rank lacks. Another event lists
+ * the ranks without a fragment. Values that no rule can combine stay missing,
+ * and an event of the kind "unjoined" reports them. Events of the fragments
+ * keep their text, preceded by "rank 1: ".
  *
  *   writer   not in a transaction; everything is written in one transaction
  *   handler  called with the message of each event of the kinds "gap" and

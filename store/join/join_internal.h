@@ -21,8 +21,8 @@ typedef enum es_join_rule {
 es_join_rule es_join_rule_of(const char *series, es_shape shape);
 
 /**
- * Combines the fragments' values into one value of the whole run. All members
- * are zero at first.
+ * Accumulates the values that several fragments have for one head, layer or run
+ * at a step. All members must initially be zero.
  */
 typedef struct es_join_cell {
     double sum, weight; /* sum of the values and sum of their weights; for a
@@ -49,7 +49,7 @@ void es_join_add(es_join_cell *cell, es_join_rule rule, float value,
 float es_join_value(const es_join_cell *cell, es_join_rule rule,
                     bool *has_no_rule);
 
-/** The series finite_rows of a fragment at a step. */
+/** The values that the series finite_rows of a fragment has at one step. */
 typedef struct es_join_rows {
     float *values; /* (L,H of the fragment) values, or NULL if not loaded yet */
     int64_t step;  /* step for which values were loaded; -1 before the first

@@ -38,7 +38,8 @@ enum {
 
 typedef void es_libpq_notice(void *user, const char *message);
 
-/* use(return type, name after PQ, parameters) */
+/* Lists functions of libpq. `use` is a macro that is called with each
+   function's return type, name without the prefix PQ, and parameters. */
 #define ES_LIBPQ_CONNECTION(use)                                               \
     use(es_libpq_option *, conninfoParse,                                      \
         (const char *, char **)) use(void, conninfoFree, (es_libpq_option *))  \

@@ -32,7 +32,7 @@ bool es_postgres_is_url(const char *path);
 
 /**
  * Parses a URL or, for writers, libpq's KEYWORD=VALUE pairs into `out`, which
- * must be zeroed. The caller must call es_postgres_url_free, also on failure.
+ * must be zeroed. The caller must call es_postgres_url_free, even on failure.
  *
  * Returns ES_OK; ES_EUSAGE if libpq does not accept the URL, an @ is not
  * written as %40, or where= or run= occurs twice or is empty; ES_EIO if libpq

@@ -2,9 +2,9 @@
    for runs as in a run file, the state from which a push resumes, a partition
    for each month, retention, alerts with notification, and views for plain SQL.
    The table sample has no foreign key, because checking it would cost more than
-   inserting the row. Every row of sample contains the run_id, by which the
-   table can be distributed over several servers. Storage is EXTERNAL because
-   float32 values do not compress. */
+   inserting the row. Every row of sample contains the run_id, so that the table
+   can be distributed over several servers. Storage is EXTERNAL because float32
+   values do not compress. */
 #include "store/postgresql/postgres_schema.h"
 
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* Parses the name of a PostgreSQL database, which is a URL or a list of libpq's
    KEYWORD=VALUE pairs. The parameters `where` and `run` of a URL are those of
    this program and are not passed to libpq. The form for messages contains no
-   password, in whatever way it was given. */
+   password, regardless of how the password was given. */
 #include "store/postgresql/postgres.h"
 
 #include "analyzer/base/checked.h"

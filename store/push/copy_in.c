@@ -59,8 +59,8 @@ es_status es_copy_in_begin(es_copy_in *copy, es_postgres *postgres,
                            const char *sql)
 {
     static const char header[19] =
-        "PGCOPY\n\377\r\n"; /* the zeros behind the signature mean: no flags, no
-                               extension */
+        "PGCOPY\n\377\r\n"; /* the zeros after the signature mean that there are
+                               no flags and no extension */
     PGresult *result = es_pq.exec(postgres->connection, sql);
     if (!result || es_pq.resultStatus(result) != ES_PGRES_COPY_IN)
         return es_postgres_fail(postgres, result);

@@ -139,8 +139,8 @@ bool es_pusher_may_retry(const es_pusher *pusher, es_status status)
            es_postgres_is_lost(pusher->postgres);
 }
 
-/* Messages about the database begin with its URL, and messages about the file
-   with its path. */
+/* The cause is recognised by the beginning of the error message: messages about
+   the database begin with its URL, messages about the file with its path. */
 bool es_pusher_is_blamed(const es_pusher *pusher, es_status status)
 {
     const char *base = pusher->url->base;

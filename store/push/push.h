@@ -116,7 +116,7 @@ es_status es_push_run(es_pusher *pusher, es_reader *reader, size_t run,
 es_status es_push_find_last_step(es_pusher *pusher, const char *uuid,
                                  int64_t *last_step) ES_MUST_USE;
 
-/** A run for es_push_group, with the parameters of es_push_run. */
+/** One run for es_push_group. The members are the parameters of es_push_run. */
 typedef struct es_push_item {
     es_reader *reader;
     size_t run;

@@ -63,7 +63,7 @@ const char *es_push_part_name(es_push_part_kind kind);
 
 /**
  * Loads the state of the run `uuid` from the database into `out`, which must be
- * zeroed. The caller must call es_pushed_free, also on failure.
+ * zeroed. The caller must call es_pushed_free, even on failure.
  */
 es_status es_pushed_load(es_pushed *out, es_postgres *postgres,
                          const char *uuid) ES_MUST_USE;
@@ -77,7 +77,8 @@ int32_t es_push_crc(const es_series *series, int64_t step, const float *values);
 
 typedef enum es_push_difference {
     ES_PUSH_AGREES,  /* the file contains all samples that were pushed */
-    ES_PUSH_ENDS,    /* the file ends earlier and agrees up to its end */
+    ES_PUSH_ENDS,    /* the file has fewer samples than were pushed, but agrees
+                        with them up to its end */
     ES_PUSH_DIFFERS, /* a sample in the file differs from the database */
     ES_PUSH_LACKS    /* the database has lost samples that were pushed */
 } es_push_difference;
@@ -97,8 +98,8 @@ es_status es_push_compare(es_push_difference *out, es_push_place *place,
 
 /**
  * Computes digests of the events and maps (ES_PUSH_EVENT to ES_PUSH_MAP_EVAL)
- * of a file: `whole` (ES_N_PUSH_PARTS) of all events or maps, and `begun`
- * (ES_N_PUSH_PARTS) of only the first ones, as many as were pushed.
+ * of a file: `whole` (ES_N_PUSH_PARTS) covers all events or maps, and `begun`
+ * (ES_N_PUSH_PARTS) only as many of the first ones as were pushed earlier.
  */
 es_status es_push_measure(es_push_part *whole, es_push_part *begun,
                           const es_pushed *pushed, es_reader *reader,
@@ -163,9 +164,10 @@ typedef struct es_push_job {
                              series */
     es_cursor *cursor;
     es_push_part whole[ES_N_PUSH_PARTS], begun[ES_N_PUSH_PARTS];
-    es_push_counts added; /* counts of the current transaction */
-    bool is_elsewhere;    /* true if the run was first pushed from another
-                             file */
+    es_push_counts added; /* counts of what the current transaction has
+                             written */
+    bool is_elsewhere;    /* true if the run in the database was first pushed
+                             from another file */
 } es_push_job;
 
 /**
@@ -183,7 +185,7 @@ es_status es_push_plan_new(es_push_job *job) ES_MUST_USE;
 
 /**
  * Reads the facts about the run that are needed to plan its push. The caller
- * must call es_push_forget afterwards, also on failure.
+ * must call es_push_forget afterwards, even on failure.
  */
 es_status es_push_prepare(es_push_job *job) ES_MUST_USE;
 

@@ -1,6 +1,6 @@
 /* Plans the push of one run: finds the step at which each series continues, and
- * the step from which the database's samples have to be deleted. Holds no lock
- * meanwhile. */
+ * the step from which the database's samples have to be deleted. Planning holds
+ * no lock. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -33,7 +33,7 @@ static es_status refuse_elsewhere(const es_push_job *j)
 {
     return es_fail(
         ES_EFORMAT,
-        "%s: the database has run %s with other samples, from %s: "
+        "%s: the database has run %s with different samples, from %s: "
         "push that file, or remove the run from the database by SELECT "
         "entropy_scan.drop_run('%s')",
         es_reader_path(j->reader), j->info.uuid, j->pushed.source,

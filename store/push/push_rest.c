@@ -186,8 +186,8 @@ typedef struct map_target {
     int64_t run_id;
     int64_t kept[ES_N_PUSH_PARTS]; /* number of pushed maps that are still to be
                                       skipped */
-    map_measure measure; /* measures the written maps, of which there may be
-                            more than were planned */
+    map_measure measure; /* measures the written maps; there may be more than
+                            were planned */
     es_push_counts *counts;
 } map_target;
 

@@ -1,5 +1,5 @@
-/* Writes the row of a run to a database, and computes the digest of the row, by
- * which a push finds out whether the row has changed. */
+/* Writes the row of a run to a database, and computes the digest of the row,
+ * which shows a push whether the row has changed. */
 #include "store/push/push_internal.h"
 
 #include "analyzer/base/json_write.h"
@@ -51,7 +51,7 @@ static void add_real(row *r, double number)
     " ceiling, source"
 
 /* Fills the row in the order of ROW_COLUMNS. The caller must call row_free
- * afterwards, also on failure. */
+ * afterwards, even on failure. */
 static es_status fill_row(row *r, const es_push_job *j)
 {
     const es_run_info *info = &j->info;

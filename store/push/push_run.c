@@ -90,8 +90,8 @@ static es_status delete_cut(es_push_job *j)
 
 /* --- samples -------------------------------------------------------------- */
 
-/* Counts the heads that are low, which means that the head's entropy is below a
- * share of its ceiling. */
+/* Counts the low heads: heads whose entropy is below a certain share of their
+ * ceiling. */
 static int32_t count_low(const es_push_job *j, const float *values, size_t n)
 {
     int32_t low = 0;
@@ -126,8 +126,8 @@ static void put_sample(es_push_job *j, es_push_lane *l, int32_t month,
     j->added.samples++;
 }
 
-/* Returns the next sample to push, of whatever series. Returns ES_DONE if there
-   are no more. */
+/* Returns the next sample to push, which may belong to any series. Returns
+   ES_DONE if there are no more. */
 static es_status next_sample(es_push_job *j, int64_t *step,
                              const float **values)
 {

@@ -160,7 +160,7 @@ static es_status digest_series(es_push_place *out, es_reader *reader,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/** A stream of the samples that the database has of a series. */
+/** A stream of the samples of one series from the database. */
 typedef struct stored {
     es_postgres *postgres;
     int64_t step;

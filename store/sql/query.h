@@ -19,8 +19,9 @@
 #include <stdint.h>
 
 /**
- * Difference between the run_id, series_id and event_id of one file and the ids
- * of the preceding file in a query, by which the ids of all files are distinct.
+ * Distance between the ids of consecutive files in a query: k times this number
+ * is added to each run_id, series_id and event_id of the file with index k, so
+ * that the ids of all files are distinct.
  */
 #define ES_SQL_FILE_IDS (INT64_C(1) << 40)
 

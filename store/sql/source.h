@@ -13,8 +13,8 @@ typedef struct es_sql_source {
 } es_sql_source;
 
 /**
- * List of sources. It must outlive the connection to which es_values or the
- * tables were added.
+ * List of the run files that a connection reads. It must outlive the connection
+ * to which es_values or the tables were added.
  */
 typedef struct es_sql_sources {
     es_sql_source *list; /* (n) */

@@ -70,7 +70,7 @@ uuid=$(sqlite3 $copy 'SELECT uuid FROM run')
 sqlite3 others/2/run-2.db "UPDATE run SET uuid = '$uuid'" # the checksums are for another uuid: all samples are damaged
 "$scan" merge -q --salvage others/2/run-2.db -o other.db 2>/dev/null
 exits 'another file with other samples of the run is refused' 3 \
-    "other.db: the database has run $uuid with other samples, from .*/files/2/run-2: .*drop_run" \
+    "other.db: the database has run $uuid with different samples, from .*/files/2/run-2: .*drop_run" \
     "$scan" push other.db --to "$postgres_url"
 cp whole.db older.db && shorten older.db 50 ''
 exits 'an older copy is skipped' 0 '0 continued, 1 unchanged' "$scan" push older.db --to "$postgres_url"

@@ -19,7 +19,7 @@ check 'a recording on a local disk is a run file' "$train" "${small[@]}" --steps
 check 'a recording on a local disk leaves no other file' test "$(echo plain*)" = plain.db
 text=$(on_nfs "$train" "${small[@]}" --steps 30 --maps 4 --name plain --out far.db 2>&1)
 same_text 'a recording on nfs is a fragment, which a line reports' \
-    'entropy-recorder: far.db: on nfs4, which hosts share: recording into far.esf' "$text"
+    'entropy-recorder: far.db: is on the shared file system nfs4: recording into far.esf' "$text"
 check 'a recording on nfs leaves only the fragment' test "$(echo far*)" = far.esf
 check 'a fragment is recorded on a local disk if requested' "$train" "${small[@]}" --steps 30 --maps 4 \
     --store fragment --name plain --out near.db
@@ -63,7 +63,7 @@ output 'a resumed fragment has one run' '^ *1$' "$scan" sql go.esf 'SELECT count
 go=(--checkpoint ck2 --checkpoint-every 10 --out old.db)
 "$train" "${small[@]}" --steps 20 "${go[@]}" --maps 4
 exits 'a run file is not resumed in a fragment' 3 \
-    'old.db: has the run already.*nfs4.*record into another file' \
+    'old.db: already contains the run.*nfs4.*record into another file' \
     on_nfs "$train" --resume ck2 --steps 30 --out old.db -q
 "$train" --resume ck2 --steps 30 "${go[@]}" -q
 same_text 'a resumed fragment has the samples of a resumed run file' "$(samples old.db)" "$(samples go.esf)"

@@ -21,7 +21,7 @@ small=(--arch SM+LN+G --data own.tok --n-layer 2 --n-head 2 --d-model 16 --ctx 1
 "$train" "${small[@]}" --steps 30 --out local.db
 "$train" "${small[@]}" --steps 30 --out here/run.db 2>note
 same_text 'a recording on fuse is a fragment' \
-    'entropy-recorder: here/run.db: on fuse, which hosts share: recording into here/run.esf' \
+    'entropy-recorder: here/run.db: is on the shared file system fuse: recording into here/run.esf' \
     "$(cat note)"
 entropy() { "$scan" export "$1" --series entropy | grep -v '^#'; }
 same_text 'the other mount shows the same samples' "$(entropy local.db)" "$(entropy there/run.esf)"

@@ -267,7 +267,7 @@ def test_an_edited_row_is_reported(recorder, reader, run_file):
     run = READERS[reader](run_file)
     assert run.run(0)["name"] == "renamed"
     said = [event["message"] for event in run.events(0) if event["kind"] == "damaged"]
-    assert len(said) == 2 and said[0] == "run 1 is not as it was recorded: edited, or damaged"
+    assert len(said) == 2 and said[0] == "run 1 differs from the recorded row: edited or damaged"
     assert said[1].startswith("series ")
 
 

@@ -85,7 +85,7 @@ n_samples() { sqlite3 "$dir/$1.db" "SELECT count(DISTINCT step) FROM sample JOIN
     WHERE name = 'entropy'"; }
 
 exits 'the file is opened again after a lock could not be released' 0 \
-    'with_locks.db: SQLite could not release one of its own locks: opened again: nothing is lost' \
+    'with_locks.db: opened again, because SQLite could not release one of its own locks; nothing is lost' \
     train_by with_locks
 same_text 'every sample is recorded' 41 "$(n_samples with_locks)"
 same_text 'the run has an event about the lock' 1 "$(

@@ -135,7 +135,7 @@ cp "$REPLICATE_RULES" "$dir/rules"
 sed -i 's/fewest = 2/fewest = 1/' "$REPLICATE_RULES"
 refuses 'existing runs of other rules are refused' 'its runs are of rules .*: check out or restore the earlier one'
 cp "$dir/rules" "$REPLICATE_RULES"
-REPLICATE_DATA=$dir/runs/corpus.tok refuses 'a corpus that is not that of the rules is refused' 'the corpus is pinned'
+REPLICATE_DATA=$dir/runs/corpus.tok refuses 'a corpus that is not that of the rules is refused' 'the rules require another corpus'
 REPLICATE_JOBS=none refuses 'a number of jobs that is not a number is refused' "REPLICATE_JOBS: 'none'"
 mkdir "$dir/other" && head -c 5000 "$dir/runs/corpus.tok" >"$dir/other/corpus.tok"
 REPLICATE_DIR=$dir/other refuses 'a token file that is not the pinned one is refused' 'SHA-256 .* remove the file'

@@ -116,8 +116,8 @@ TEST(a_lock_that_cannot_be_checked_is_an_error)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     es_status status = es_reader_is_written(r, &written);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    es_assert_status(ES_EIO, "run.db: cannot see whether it is being written",
-                     status);
+    es_assert_status(
+        ES_EIO, "run.db: cannot find out whether it is being written", status);
     es_assert_ok(es_reader_is_written(r, &written));
     assert_true(written);
     es_reader_close(r);

@@ -1,4 +1,4 @@
-"""The tracker for Accelerate."""
+"""Defines AccelerateTracker, a tracker for Hugging Face Accelerate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the attention modules of a model and hooks each of them, also under
+"""Finds the attention modules of a model and hooks each of them, including under
 torch.compile and checkpointing, without changing what the model computes. _wrappers.py
 replaces the functions that these modules call under their existing names, because
 transformers drops masks if an attention function has a new name."""
@@ -27,8 +27,8 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def names_of(cls: type) -> frozenset[str]:
-    """Returns the names that the methods of a class use, without the methods that
-    it inherits from torch."""
+    """Returns the identifiers that occur in the code of a class's methods; methods
+    inherited from torch are left out."""
     found: set[str] = set()
     for base in cls.__mro__:
         if base.__module__.split(".")[0] in ("torch", "builtins"):
@@ -102,8 +102,8 @@ _WATCHED_AGAIN = (
 
 
 class Hook:
-    """Hooks a model until close(). names: the names of the hooked modules. A module's
-    index in this list is called the `place` of the module in other files."""
+    """Hooks a model until close(). names: the names of the hooked modules. Other files
+    call a module's index in this list its `place`."""
 
     def __init__(self, model: nn.Module, tap: Tap) -> None:
         self._tap = tap
@@ -140,7 +140,8 @@ class Hook:
         for name, module, kind in kinds:
             self._add(name, module, kind, has_calls)
         if "" not in self.names:
-            # The model itself is not an attention module but also needs a slot.
+            # The model is not an attention module, but the operators identify
+            # every hooked module by a slot.
             self._slots.append(_operators.add_slot(self._tap, -1, model))
         if has_calls or any(kind == "multihead" for _, _, kind in kinds):
             # Graphs that were compiled earlier would not notice the new hooks.

@@ -39,7 +39,7 @@ ffi.cdef(_declarations.ALL)
 
 
 def _new(name: str) -> Any:
-    """Allocates a struct of the library and sets its first member, the size."""
+    """Allocates a struct of the library and sets its first member to the struct's size."""
     made = ffi.new(f"{name} *")
     made.size = ffi.sizeof(name)
     return made
@@ -75,9 +75,10 @@ def _check_version(path: Path, library: Any) -> None:
 
 
 def check() -> None:
-    """Raises ImportError if the library has another version or cannot be loaded;
-    called at import. A missing library raises Error later, where it is used. Does
-    not load the library that contains SQLite."""
+    """Raises ImportError if the library's version differs from this package's or if the
+    library cannot be loaded. Called when the package is imported. A missing library
+    raises Error only when it is first used. Does not load the library that contains
+    SQLite."""
     if find("libentropy*.so", "libentropy*.so.*") is None:
         return
     try:
@@ -107,7 +108,7 @@ def _has_two() -> bool:
 
 
 def message(library: Any) -> str:
-    """Returns the message of this thread's last error."""
+    """Returns the message of the last error in this thread."""
     return string(library.es_message()) or "no reason given"
 
 

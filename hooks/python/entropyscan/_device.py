@@ -55,8 +55,8 @@ def serves(device: torch.device) -> bool:
 def by_kernels(
     name: str, query: Tensor, key: Tensor, what: Attention, *more: Tensor
 ) -> Any:
-    """Calls the function `name` of `_triton` with queries, keys and an Attention that
-    settled() has returned. Returns None if the kernels do not support the attention or
+    """Calls the function `name` of `_triton` with queries, keys and an Attention
+    returned by settled(). Returns None if the kernels do not support the attention or
     cannot run."""
     is_lopsided = what.left >= 0 or what.right >= 0
     if _failed or is_lopsided or what.slopes is not None or not serves(query.device):
@@ -94,9 +94,9 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor | None:
 
 def exact_share() -> float:
     """Returns the share of rows of the last attention on a CUDA device that were
-    computed again in double, because rounding in float32 may have changed their
-    entropy by more than 2.5e-6 nats (1e-4 in bfloat16 and float16). The share refers to
-    finite rows; it is NaN without finite rows. Waits for the device."""
+    computed again in double, because rounding in float32 may have changed their entropy
+    by more than 2.5e-6 nats (1e-4 for bfloat16 and float16). Counts finite rows only;
+    returns NaN if there are none. Waits for the device."""
     if _exact is None:
         return float("nan")
     finite, exact = _exact.double().sum(1).tolist()

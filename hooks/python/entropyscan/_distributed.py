@@ -24,14 +24,14 @@ from ._statistics import missing
 # The longest time in seconds that a rank waits for another rank.
 WAIT_SECONDS = 60.0
 
-# Number of watches that this process has opened so far, by file name; equal on all
-# ranks.
+# How often this process has opened a watch on each file name; the numbers are
+# equal on all ranks.
 _n_watched: dict[str, int] = {}
 
 
 def rank_and_world() -> tuple[int, int]:
-    """Returns rank and world size of the process group or, before it exists, of
-    torchrun's environment; (0, 1) without either."""
+    """Returns the rank and world size: from the process group if it exists, otherwise
+    from torchrun's environment variables, otherwise (0, 1)."""
     distributed = torch.distributed
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_rank(), distributed.get_world_size()
@@ -190,8 +190,8 @@ class Ranks:
         n_heads: int | None,
         on_error: Callable[[BaseException], None],
     ) -> dict[int, Tensor] | None:
-        """Returns the heads that this rank records, including the heads of its
-        tensor-parallel group; None if another rank records the heads."""
+        """Returns the statistics of the heads that this rank records, including the
+        heads of its tensor-parallel group; None if another rank records them."""
         if self._gather is not None:
             heads = self._gather.exchange(phase, step, heads, n_heads, on_error)
         return heads if self.has_file else None
@@ -204,9 +204,9 @@ class Ranks:
 
 
 class Stop:
-    """Makes all ranks stop after the same step. From the first time that the training
-    reads should_stop, rank 0 publishes at each recorded step whether a stop has been
-    requested, and the other ranks wait until rank 0 has published this."""
+    """Makes all ranks stop after the same step. Once the training has read should_stop,
+    rank 0 publishes at each recorded step whether a stop has been requested, and the
+    other ranks wait for this answer."""
 
     def __init__(self, key: str, rank: int) -> None:
         self._key, self._rank = key, rank
@@ -250,8 +250,8 @@ class Stop:
 
 
 class Gather:
-    """Collects the heads of all ranks of a tensor-parallel group, in the order of the
-    ranks."""
+    """Collects the head statistics of all ranks in a tensor-parallel group, in the
+    order of the ranks."""
 
     def __init__(self, ranks: list[int], rank: int) -> None:
         self._place, self._n = ranks.index(rank), len(ranks)
@@ -275,9 +275,9 @@ class Gather:
         n_heads: int | None,
         on_error: Callable[[BaseException], None],
     ) -> dict[int, Tensor]:
-        """Returns the heads of all ranks. heads: for each place of a module, an array
-        (series, heads of this rank). After a failure the values of the other ranks'
-        heads are missing."""
+        """Returns the statistics of the heads of all ranks, by the module's index.
+        heads: by the module's index, an array (series, heads of this rank). After a
+        failure the values of the other ranks' heads are missing."""
         mine = {place: found.numpy() for place, found in heads.items()}
         parts = {self._place: mine}
         if self._group is not None:
@@ -304,8 +304,8 @@ class Gather:
         for place, other_phase, other_step, _ in out:
             if (other_phase, other_step) != (phase, step):
                 raise RuntimeError(
-                    f"rank {place} of the group is at {other_phase} step "
-                    f"{other_step}, this rank at {phase} step {step}: call step() "
+                    f"rank {place} of the group has reached {other_phase} step "
+                    f"{other_step}, but this rank {phase} step {step}: call step() "
                     "and evaluation() on all ranks"
                 )
         return {place: heads for place, _, _, heads in out}

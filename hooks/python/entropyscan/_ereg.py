@@ -1,7 +1,7 @@
-"""Contains the papers' entropy regularization as a PyTorch module, and its operator,
-which computes the entropy of attention rows from queries and keys, with a gradient and
-without a T x T matrix. The backward pass recomputes the scores, with Triton kernels on
-CUDA devices and in blocks of rows elsewhere."""
+"""Contains the papers' entropy regularization as a PyTorch module, and a differentiable
+operator that computes the entropy of attention rows from queries and keys without a T x
+T matrix. The backward pass recomputes the scores, with Triton kernels on CUDA devices
+and in blocks of rows elsewhere."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def row_entropy(query: Tensor, key: Tensor, what: Attention) -> tuple[Tensor, Te
         if given is not None and given.requires_grad:
             raise ValueError(
                 f"entropy of an attention whose {name} is trained: its gradient is "
-                "not supported: detach it"
+                "not supported; detach it"
             )
     what = settled(what, *query.shape[2:], key.shape[2])
     given = [getattr(what, name) for name in _MEMBERS]
@@ -218,8 +218,8 @@ def _row_entropy(
     left: int,
     right: int,
 ) -> tuple[Tensor, Tensor]:
-    """Returns the entropy and the log-sum-exp (lse) of rows, (B,H,T) each, of an
-    attention that settled() has returned."""
+    """Returns the entropy and the log-sum-exp (lse) of each row, (B,H,T) each. The
+    arguments are the members of an Attention returned by settled()."""
     given = (mask, bias, slopes, query_starts, key_starts, temperature, scale, softcap,
              causal, offset, at_end, window, is_self, left, right)  # fmt: skip
     what = Attention(**dict(zip(_MEMBERS, given)))

@@ -30,8 +30,8 @@ class Flags:
         self._has_warned = False
 
     def standing(self, path: str | os.PathLike[str]) -> str | None:
-        """Describes the active flags in one line. Returns None if no flag is active.
-        Also returns None, and warns once, if the flags cannot be read."""
+        """Describes in one line the active flags that prune. Returns None if there are
+        none. Also returns None, and warns once, if the flags cannot be read."""
         if not os.path.exists(path):
             return None  # nothing has been recorded yet
         try:

@@ -73,8 +73,7 @@ def leave(module: nn.Module, args: Any, output: Any) -> None:
 
 
 def start(module: nn.Module, args: Any) -> None:
-    """Drops the modules that a forward pass left behind because it raised an
-    exception."""
+    """Drops the entries of modules whose forward pass raised an exception."""
     if not torch.compiler.is_compiling():
         _running.stack.clear()
 
@@ -82,8 +81,8 @@ def start(module: nn.Module, args: Any) -> None:
 def allow_checkpoints() -> None:
     """Makes a compiled torch.utils.checkpoint accept the side effects of our hooks,
     which it otherwise refuses. The side effects need not be repeated when the forward
-    pass is recomputed: the hooks above restore their list, and a module keeps the rows
-    for the penalty only in the first pass."""
+    pass is recomputed: the hooks above restore their list of running modules, and a
+    module stores its row entropies for the penalty only in the first pass."""
     import torch._dynamo
 
     name = "skip_fwd_side_effects_in_bwd_under_checkpoint"

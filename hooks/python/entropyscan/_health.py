@@ -90,11 +90,11 @@ def _place(block: str) -> tuple[str, int] | None:
 
 
 def _layers_of(blocks: list[str], places: list[str], layers: list[Any]) -> dict[str, int]:
-    """Returns the layer number of each block. places: the blocks of the attention
-    modules; layers: for each recorded layer an index into `places`, or None. A block
-    with two attention modules gets the first one's layer. A block without attention
-    gets its index as its layer number, provided that the index of every block with
-    attention equals its layer number."""
+    """Returns the layer number of each block. places: the block of each attention
+    module; layers: for each recorded layer an index into `places`, or None for a layer
+    without attention. A block with two attention modules gets the first one's layer. A
+    block without attention gets its index as its layer number, provided that the index
+    of every block with attention equals its layer number."""
     found: dict[str, int] = {}
     for layer, place in enumerate(layers):
         if place is not None:
@@ -205,8 +205,8 @@ def _routed(
 
 
 def _under_vmap(*_: Any) -> tuple[None, None]:
-    """Replaces an operator under torch.func.vmap and records nothing; the attention
-    operator issues the warning."""
+    """The operators' rule for torch.func.vmap: records nothing. The attention operator
+    warns about this."""
     return None, None
 
 
@@ -274,8 +274,8 @@ def _hook_of(module: nn.Module) -> Callable[..., None] | None:
 # --- gradients and updates -------------------------------------------------------
 
 
-# Block names of some parameters on one device, and the norms of these parameters,
-# float32.
+# For some parameters on one device: the names of their blocks, and the
+# parameters' norms (float32).
 _Norms = tuple[list[str], Tensor]
 
 
@@ -379,7 +379,8 @@ class Steps:
         self._is_measured: set[int] = set()  # ids of parameters measured in this step
         self._is_copied: set[int] = set()
         self._copies: dict[int, list[_Copy]] = {}  # by the optimizer's id
-        # Measurements of this step that failed in part: "gradients" or "updates".
+        # Measurements of this step that failed for some parameters: "gradients"
+        # or "updates".
         self._gaps: set[str] = set()
         self._failures: set[str] = set()  # messages that were reported
         self._n_steps = 0  # number of recorded steps
@@ -406,8 +407,8 @@ class Steps:
 
     def take(self) -> tuple[list[_Norms], list[_Norms], list[_Norms]]:
         """Returns the norms of gradients, weights and weight changes of the step that
-        ends, and starts a new step. A measurement that failed in part is returned
-        empty."""
+        ends, and starts a new step. A measurement that failed for some parameters is
+        returned empty."""
         gradients, weights, changes = self._gradients, self._weights, self._changes
         if "gradients" in self._gaps:
             gradients = []
@@ -522,8 +523,8 @@ class Steps:
 
 @dataclasses.dataclass
 class Found:
-    """The measurements of a step; the copy of the tensors to the host may still be
-    running."""
+    """The measurements of a step. The tensors may still be in the process of being
+    copied to the host."""
 
     modules: dict[int, Tensor]
     gradients: list[_Norms]
@@ -594,8 +595,8 @@ class Health:
         self, recording: Recording, phase: str, step: int, found: Found, layers: list[Any]
     ) -> dict[str, np.ndarray]:
         """Records the measurements of a step and returns them as arrays (L) by series
-        name. layers: for each layer in the file, the place of its attention module (see
-        _watch)."""
+        name. layers: for each layer in the file, the index of its attention module, or
+        None."""
         if self._layers is None:
             self._layers = _layers_of(self._blocks, self._places, layers)
         series: dict[tuple[str, str], np.ndarray] = {}
@@ -631,8 +632,8 @@ class Health:
 
 
 def _with_siblings(blocks: list[str], modules: dict[str, nn.Module]) -> list[str]:
-    """Returns the given blocks and the blocks without attention in the same module
-    lists, all in the model's order."""
+    """Returns the given blocks, together with the other blocks of the same module lists
+    (those without attention), in the model's order."""
     containers = {place[0] for block in blocks if (place := _place(block)) is not None}
     found = set(blocks)
     for name in modules:

@@ -35,7 +35,7 @@ if IS_PYTHON:
     from ._python_recorder import Recorder
 
     def Reader(path: str) -> Any:
-        """Opens a run file. Imports sqlite3 only here, so that a training does not
+        """Opens a run file. sqlite3 is imported only here, so that a training does not
         load it."""
         from . import _python_reader
 

@@ -1,4 +1,4 @@
-"""The callback for Lightning's Trainer."""
+"""Defines LightningCallback, the callback for Lightning's Trainer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Provides the reports of a watch other than its file: the latest values for rec.last()
-and the user's tracker, the number of active flags, and one line at the end."""
+"""Provides what a watch reports while it records: the latest values for rec.last() and
+for the user's tracker, the number of active flags, and one line when the watch
+closes."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ import numpy as np
 
 from . import _library
 
-# For each summary in rec.last(), of a layer or of the model: the series and the
-# function that reduces the series over the heads.
+# The summaries of each layer and of the model that rec.last() returns. Each has
+# a series and a function that reduces the series over the heads.
 _LAYER = {"entropy_mean": ("entropy", np.mean), "max_logit": ("max_logit", np.max)}
 _MODEL = {
     **_LAYER,
@@ -45,7 +46,7 @@ class Latest:
         found = self._values.get(name)
         if found is None and self._values:
             known = ", ".join(self._values)
-            raise ValueError(f"last({name!r}): no such series: step {self.step} has {known}")
+            raise ValueError(f"last({name!r}): unknown series; step {self.step} has {known}")
         return None if found is None else found.copy()
 
     def flat(self, heads: bool = False) -> dict[str, Any]:
@@ -129,8 +130,7 @@ def _is_grave(flag: dict[str, Any]) -> bool:
 
 class Standing:
     """Counts the active flags of severity warning or above in a growing file.
-    entropy-scan reads the file in the background and runs for at most a twentieth of
-    the time."""
+    entropy-scan reads the file in the background, and runs at most 5 % of the time."""
 
     LEAST_SECONDS = 5.0
 

@@ -20,7 +20,8 @@ def maps(query: Tensor, key: Tensor, what: Attention, size: int) -> Tensor | Non
     the mean weight over the sequences and over the (query, key) pairs of its block in
     which the query sees the key. The cell is missing if there is no such pair, and NaN
     if a row is not finite. query (B,H,T,D), key (B,KV,S,D). Returns None for packed
-    sequences, because their positions differ from the positions in the packed row."""
+    sequences, because a token's position in its sequence differs from its position in
+    the packed row."""
     if what.query_starts is not None:
         return None
     query, key = query[:SEQUENCES], key[:SEQUENCES]
@@ -74,8 +75,8 @@ def _first(what: Attention) -> Attention:
 
 
 def _add(out: Tensor, values: Tensor, lines: Tensor, columns: Tensor) -> None:
-    """Adds values (B,H,R,S) to the cells of out (H,C,C). lines (R) and columns (S): the
-    cell index of each row and of each key."""
+    """Adds values (B,H,R,S), summed over B, to the cells of out (H,C,C). lines (R) and
+    columns (S) are the cell's row for each query and its column for each key."""
     h, r, n = out.shape[0], lines.numel(), out.shape[2]
     across = out.new_zeros(h, r, n)
     across.index_add_(2, columns, values.sum(0, dtype=out.dtype))

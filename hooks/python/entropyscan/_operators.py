@@ -57,14 +57,14 @@ def _is_exporting() -> bool:
 
 @dataclasses.dataclass
 class Seen:
-    """The measurements of a forward pass, by the place of the module. Measurements made
-    on a CUDA device are copied to pinned memory in the background; an event marks the
-    end of the copy."""
+    """The measurements of a forward pass, by the module's index. Measurements made on a
+    CUDA device are copied to pinned memory in the background; an event marks the end of
+    the copy."""
 
     heads: dict[int, Tensor] = dataclasses.field(default_factory=dict)
     maps: dict[int, Tensor] = dataclasses.field(default_factory=dict)
-    # Places of modules that could not be measured; these failures are already reported
-    # and counted.
+    # Indices of modules that could not be measured; these failures have already been
+    # reported and counted.
     failed: set[int] = dataclasses.field(default_factory=set)
     is_empty: bool = False  # a batch had no rows
     shape: Tensor | None = None  # (2): number of sequences, tokens of the longest
@@ -76,11 +76,11 @@ class Seen:
 
 
 class Tap:
-    """Collects the measurements of one watched model, by phase. `enabled` is true if
-    this step is recorded. Only the first result of a module in a step is kept; the
-    results of later micro-batches and of the second forward pass of gradient
-    checkpointing are ignored. A pass with gradients replaces a pass without gradients
-    (see phase_of)."""
+    """Collects the measurements of one watched model, by phase ("train", "sampled" or
+    "eval"). `enabled` is true if this step is recorded. Only the first result of a
+    module in a step is kept; the results of later micro-batches and of the second
+    forward pass of gradient checkpointing are ignored. A pass with gradients replaces a
+    pass without gradients (see phase_of)."""
 
     def __init__(self, on_error: Callable[[BaseException], None]) -> None:
         self.enabled = False
@@ -107,7 +107,7 @@ class Tap:
 
 
 class Slot:
-    """A watched module: its tap and its place among the attention modules (-1 for
+    """A watched module: its tap, and its index among the attention modules (-1 for
     modules without attention)."""
 
     def __init__(self, tap: Tap, place: int, module: nn.Module) -> None:
@@ -179,14 +179,14 @@ def remove_slot(number: int) -> None:
 
 
 def taps_of(model: nn.Module) -> list[Tap]:
-    """Returns the taps that currently watch modules of a model."""
+    """Returns the Tap objects that currently collect measurements of the model's modules."""
     slots = (_slots.get(int(m.__dict__.get(_SLOT, -1))) for m in model.modules())
     return list({id(slot.tap): slot.tap for slot in slots if slot}.values())
 
 
 def slot_of(module: nn.Module) -> Tensor | None:
-    """Returns the slot of a watched module; None for other modules, including copies
-    and programs that torch.export makes of a watched one."""
+    """Returns the slot of a watched module; None for other modules, including copies of
+    a watched module and programs that torch.export makes of it."""
     # Use getattr rather than __dict__. Otherwise torch.compile would compile a graph for
     # a module that has no slot and reuse this graph for a module that has one.
     slot = getattr(module, _SLOT, None)
@@ -236,8 +236,8 @@ def open_slot(slot: Tensor, phase: str) -> Slot | None:
 
 
 def seen_so_far(tap: Tap, phase: str) -> list[Seen]:
-    """Returns the measurements that earlier passes of this step have made and that a
-    pass of this phase need not repeat."""
+    """Returns the measurements from earlier passes of this step that a pass of this
+    phase need not repeat."""
     phases = ("sampled", "train") if phase == "sampled" else (phase,)
     return [tap.seen[one] for one in phases]
 
@@ -311,8 +311,8 @@ def _keep(
 
 def _kind_of(module: nn.Module | None, what: Attention) -> str:
     """Returns the kind of a layer for the run file: "full", "window", "cross" or
-    "encoder". The kind follows from the attention's members or, if only a mask contains
-    the pattern, from the attributes of transformers' modules."""
+    "encoder". The kind follows from the members of the Attention or, if the pattern is
+    only in the mask, from the attributes of transformers' modules."""
     if not what.is_self:
         return "cross"
     config = getattr(module, "config", None)
@@ -401,10 +401,10 @@ def _observe(
 
 
 def _starts(positions: Tensor) -> Tensor | None:
-    """Returns the start index of each sequence that is packed in one row. By the rule
-    of transformers a sequence starts where positions (1,T) have their minimum. The
-    result is (T+1) int32; the entries after the last sequence are T and describe empty
-    sequences, because the host does not know the number of sequences. Returns None for
+    """Returns the start index of each sequence that is packed in one row. As in
+    transformers, a sequence starts where `positions` (1,T) has its minimum. The result
+    is (T+1) int32: because the host does not know the number of sequences, the entries
+    after the last sequence are T, which describes empty sequences. Returns None for
     other shapes of positions."""
     if positions.dim() != 2 or positions.shape[0] != 1:
         return None
@@ -454,8 +454,9 @@ def keep_rows(
 
 
 def take_rows(tap: Tap) -> list[tuple[Tensor, Tensor]]:
-    """Returns a pair (entropy, counted) for each module in the order of places, (B,H,T)
-    each, from the last forward pass, and removes them from the modules."""
+    """Returns a pair (entropy, counted), (B,H,T) each, for each watched module in the
+    order of the modules' indices, from the last forward pass, and removes them from the
+    modules."""
     slots = sorted((s for s in _slots.values() if s.tap is tap), key=lambda s: s.place)
     modules = (slot.module() for slot in slots)
     found = (m.__dict__.pop(_ROWS, None) for m in modules if m is not None)
@@ -643,10 +644,10 @@ def observe_weights(slot: Tensor, weights: Tensor, phase: str) -> None:
 
 
 def _traced(*_: Any) -> None:
-    """The fake implementation of all operators; has no outputs. Because this function
-    runs before Inductor compiles a graph, it also adds the operators' names to the list
-    at which Inductor cuts CUDA graphs, because not all versions see the tag of an
-    operator with effects."""
+    """The fake implementation of all operators; it has no outputs. It also adds the
+    operators' names to the list of operators at which Inductor cuts CUDA graphs,
+    because some versions ignore the tag of an operator with effects. The names are
+    there in time, because this function runs before Inductor compiles a graph."""
     config = sys.modules.get("torch._inductor.config")
     before = getattr(config, "custom_should_partition_ops", None)  # since 2.9.1
     if before is not None and not set(_names) <= set(before):

@@ -1,4 +1,4 @@
-"""Prunes Optuna's trials by the flags of their runs."""
+"""Defines OptunaPruning, which prunes Optuna trials whose runs have active flags."""
 
 from __future__ import annotations
 

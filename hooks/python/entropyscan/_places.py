@@ -1,4 +1,4 @@
-"""Finds the C libraries and the programs. The places, in order: $ENTROPYSCAN_HOME (a
+"""Finds the C libraries and the programs. Searches, in this order, $ENTROPYSCAN_HOME (a
 build or installation folder), the folder _native of this package, and build/ of the
 source tree that contains this package."""
 
@@ -9,7 +9,9 @@ from pathlib import Path
 
 
 def home() -> Path | None:
-    """Returns the folder with the libraries and programs; None if not found."""
+    """Returns the folder that contains the libraries and programs; None if there is no
+    such folder.
+    """
     given = os.environ.get("ENTROPYSCAN_HOME")
     if given:
         return Path(given)

@@ -213,7 +213,7 @@ class Reader:
             changed = [n for n in own if n in sealed and sums[n] != sealed[n]]
             gone = [n for n in sealed if n not in sums and index == 0]
             for number in sorted(changed + gone):
-                said = f"{table} {number} is not as it was recorded: edited, or damaged"
+                said = f"{table} {number} differs from the recorded row: edited or damaged"
                 out.append(_damage_event(own.get(number), said))
         return out
 

@@ -1,8 +1,8 @@
 """The recorder for installations without the C library. It has the same methods as
-`_c_library.Recorder`. As with the C recorder, a separate process, `_python_writer`,
-writes the file: a push puts a frame into a queue, and a thread sends the frame to the
-standard input of that process. If the queue is full, frames are dropped and counted.
-The process ends when the pipe is closed."""
+`_c_library.Recorder`. As with the C recorder, a separate process (`_python_writer`)
+writes the file: each push puts a frame into a queue, and a thread sends the frame to
+the standard input of the writer process. If the queue is full, frames are dropped and
+counted. The process ends when the pipe is closed."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class Recorder:
             raise Error(f"{self._path}: {sys.executable}: {error.strerror}") from None
 
     def _listen(self) -> None:
-        """Reads the writer's reports, lines of JSON, until the writer ends."""
+        """Reads reports from the writer, which are lines of JSON, until the writer ends."""
         try:
             for line in iter(self._process.stdout.readline, b""):
                 said = json.loads(line)
@@ -319,7 +319,7 @@ class Recorder:
     def event(self, step: int | None, kind: str, severity: str, said: str) -> int:
         kind, text = _text(kind) or "", _text(said)
         if not kind or len(f"{kind}{text or ''}".encode()) > MOST_EVENT:
-            words = f"an event needs a kind and has at most {MOST_EVENT} bytes"
+            words = f"an event needs a kind and may have at most {MOST_EVENT} bytes"
             return self._fail(EARGUMENT, words)
         step = None if step is None else int(step)
         return self._send(["event", step, kind, severity, text])
@@ -350,7 +350,7 @@ class Recorder:
         return code, dict(zip(("pushed", "committed", "dropped", "lost"), counts))
 
     def _judge(self) -> tuple[int, int]:
-        """Returns the status of close() and the number of lost frames."""
+        """Returns the status that close() reports, and the number of lost frames."""
         lost = max(0, self._pushed - self._committed) + self._missed
         if self._last is not None and not self._said() and not lost:
             return OK, 0
@@ -362,8 +362,8 @@ class Recorder:
 
 
 def _let_go() -> None:
-    """Closes the pipes in a forked child, so that the pipes are closed when the
-    training ends."""
+    """Closes the pipes in a forked child. Otherwise the child would keep them open
+    after the training has ended."""
     for recorder in list(_open_recorders):
         for pipe in (recorder._process.stdin, recorder._process.stdout):
             try:

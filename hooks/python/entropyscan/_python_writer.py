@@ -181,8 +181,8 @@ def _connect(path: str) -> sqlite3.Connection:
 
 
 def _completed(config: str | None) -> str | None:
-    """Adds the members of $ENTROPY_RUN_CONFIG (JSON) to a configuration; existing
-    members are not replaced."""
+    """Adds the members of the JSON object in $ENTROPY_RUN_CONFIG to a configuration;
+    existing members are not replaced."""
     try:
         own = json.loads(config or "{}")
         given = json.loads(os.environ.get("ENTROPY_RUN_CONFIG", "{}"))
@@ -197,8 +197,7 @@ def _completed(config: str | None) -> str | None:
 
 
 class Writer:
-    """Writes one run into a file. Methods raise Error, or sqlite3's exceptions
-    unchanged."""
+    """Writes one run into a file. Methods raise Error or exceptions of sqlite3."""
 
     def __init__(self, path: str, run: dict[str, Any], resume_step: int) -> None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
@@ -430,7 +429,7 @@ def say(**words: Any) -> None:
 
 
 def read_frame(stream: BinaryIO) -> tuple[Any, bytes] | None:
-    """Returns the header and the values of a frame; None at the end of the stream, also
+    """Returns the header and the values of a frame; None at the end of the stream, even
     if the stream ends within a frame."""
     sizes = stream.read(FRAME.size)
     if len(sizes) < FRAME.size:
@@ -553,8 +552,8 @@ class Session:
             print(f"entropyscan: {message}", file=sys.stderr)
 
     def _write(self, batch: list[tuple[Any, bytes]]) -> int:
-        """Writes frames. Returns the number of written frames of the kinds that the
-        recorder counts."""
+        """Writes frames. Returns the number of written frames that are samples, maps or
+        events."""
         rows: list[tuple[int, int, int, bytes]] = []
         n = 0
         for head, values in batch:

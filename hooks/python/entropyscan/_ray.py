@@ -1,4 +1,4 @@
-"""Prunes Ray Tune's trials by the flags of their runs."""
+"""Defines RayTunePruning, which stops Ray Tune trials whose runs have active flags."""
 
 from __future__ import annotations
 

@@ -211,8 +211,8 @@ class Run:
 
 
 def figure(path: str, where: str, kind: str, format: str, options: dict[str, Any]) -> Figure:
-    """Draws a figure of the run in `path` that matches the query `where` of
-    entropy-scan. Raises es.Error."""
+    """Draws a figure of the run in the file `path` that matches `where`, a query in the
+    syntax of entropy-scan --where. Raises es.Error."""
     given = [f"--{k.replace('_', '-')}={v}" for k, v in options.items()]
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, f"figure.{format}")

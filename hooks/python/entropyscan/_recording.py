@@ -1,6 +1,6 @@
-"""Records a run without ever disturbing the training: no call raises. Lost samples are
-counted, and the first failure is reported by a warning. The C library sends the values
-to a separate process, entropy-recorder."""
+"""Records a run without disturbing the training: no call raises an exception. Lost
+samples are counted, and the first failure is reported by a warning. The C library sends
+the values to a separate process, entropy-recorder."""
 
 from __future__ import annotations
 
@@ -101,9 +101,9 @@ class Recording:
     """A run file that is being written. The file is opened at the first sample, when
     the numbers of layers and heads are known."""
 
-    # Maximum number of times that a recorder which died is started again.
+    # Maximum number of times that the recorder is restarted after it died.
     MOST_RESTARTS = 3
-    # Maximum number of events that are kept until the file is open.
+    # Maximum number of events that are kept in memory until the file is open.
     MOST_WAITING = 100
 
     def __init__(
@@ -178,7 +178,7 @@ class Recording:
 
     def resume(self, step: int, every: int, is_insisting: bool) -> None:
         """Makes open() continue an earlier run of the file at `step`, if _resume.find()
-        finds one that matches. Call this method before open()."""
+        finds a matching run. Call this method before open()."""
         if not self.is_recording:
             return
         try:
@@ -311,8 +311,8 @@ class Recording:
         values: np.ndarray,
         n_ctx: int,
     ) -> None:
-        """Records an attention map. A map that is lost because the recorder died is not
-        sent again."""
+        """Records an attention map. If the recorder dies and the map is lost, the map
+        is not sent again."""
         with self._lock:
             if self._recorder is None or not self.is_recording:
                 return

@@ -1,4 +1,4 @@
-"""Finds the run of an existing file that an interrupted training continues."""
+"""Finds, in an existing file, the run that an interrupted training should continue."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _START = "import sys; sys.path[:] = {path!r}; from entropyscan._resume import ma
 def find(
     path: str, run: dict[str, Any], first_step: int, every: int, is_insisting: bool
 ) -> tuple[str | None, str | None]:
-    """Finds the newest run in the file `path` that a training continues at
-    `first_step`. Returns (uuid, None) of that run; (None, reason) if the newest run
-    cannot be continued; (None, None) if there is no run that the user could expect to
+    """Finds out whether a training that starts at `first_step` can continue the newest
+    run in the file `path`. Returns (uuid, None) with the run's uuid if it can; (None,
+    reason) if it cannot; (None, None) if there is no run that the user could expect to
     continue.
 
     run describes the training, with the members of _SAME and its config. is_insisting:
@@ -53,8 +53,8 @@ def find(
 def _difference(
     other: dict[str, Any], run: dict[str, Any], first_step: int, every: int
 ) -> str | None:
-    """Returns the reason why `run` cannot continue `other`; None if `run` can continue
-    it."""
+    """Returns the reason why the new run `run` cannot continue the earlier run `other`;
+    None if it can."""
     if first_step < 1:
         return "first_step= is needed to continue a run"
     for name in _SAME:
@@ -98,8 +98,8 @@ def _runs(path: str) -> list[dict[str, Any]]:
 
 
 def _read(path: str) -> list[dict[str, Any]]:
-    """Returns the rows that the query _RUNS selects; for installations without
-    entropy-scan."""
+    """Runs the query _RUNS and returns its rows. Used if entropy-scan is not
+    installed."""
     reader = _library.Reader(path)
     found = []
     for index in range(reader.n_runs()):

@@ -232,7 +232,7 @@ def checksums(before: np.ndarray, steps: np.ndarray, values: np.ndarray) -> np.n
 
 @functools.lru_cache(maxsize=None)
 def _byte_table() -> list[int]:
-    """Returns the usual table that computes CRC-32C one byte at a time."""
+    """Returns the usual table for computing CRC-32C one byte at a time."""
     table = list(range(256))
     for _ in range(8):
         table = [entry >> 1 ^ _POLYNOMIAL * (entry & 1) for entry in table]
@@ -295,7 +295,7 @@ def has_row_checksums(connection: Any) -> bool:
 
 
 def map_checksum(uuid: str, phase: str, step: int, place: tuple, values: bytes) -> int:
-    """Returns the checksum of an attention map. place: layer, head, size, ctx."""
+    """Returns the checksum of an attention map. place: the tuple (layer, head, size, ctx)."""
     register = np.array([series_checksum(uuid, phase, "attention_map")], np.uint32)
     for part in (np.array([place], "<i8"), np.frombuffer(values, "<u4")[None]):
         register = checksums(register, np.array([step]), part).view(np.uint32)

@@ -1,9 +1,10 @@
-"""Lists the series that are reduced from rows of attention; all modules use this list.
-It corresponds to analyzer/heads/heads.h."""
+"""Lists the series that are computed from attention rows, for all modules. The list
+corresponds to analyzer/heads/heads.h."""
 
 from __future__ import annotations
 
-# For each series: name and unit in the run file, and the member of es_heads.
+# For each series: its name and unit in the run file, and the corresponding
+# member of es_heads.
 SERIES = (
     ("entropy", "nats", "entropy"),
     ("entropy_min", "nats", "entropy_min"),
@@ -22,6 +23,7 @@ NAMES = tuple(name for name, _, _ in SERIES)
 # The series that are means over the finite rows.
 MEANS = ("entropy", "sink", "missing_mass", "distance", "top")
 
-# The members of es_heads, in its order: float32, then int64.
+# The members of es_heads in the order of the struct: HEAD_FLOATS are float32,
+# HEAD_COUNTS are int64.
 HEAD_COUNTS = ("finite_rows", "nonfinite_rows", "nonfinite_weights")
 HEAD_FLOATS = tuple(member for _, _, member in SERIES if member not in HEAD_COUNTS)

@@ -34,7 +34,8 @@ class Server:
         if proxy:
             place = urllib.parse.urlsplit(proxy.format(port=port))
             given += [f"--host={place.hostname}", f"--base-path={place.path or '/'}"]
-        # Messages go to a file, because a full pipe would stop the server.
+        # Collect the server's messages in a file, because a full pipe would
+        # block the server.
         with tempfile.TemporaryFile("w+", errors="replace") as messages:
             self._process = _start([*given, "--", *map(os.fspath, paths)], messages)
             self._finalizer = weakref.finalize(self, _end, self._process)
@@ -61,8 +62,9 @@ class Server:
         return f"<{self.address if self.is_running else 'a server that has ended'}>"
 
     def _repr_html_(self) -> str:
-        # In a frame of another site a browser sends no cookies, so the page keeps the
-        # token itself. VS Code forwards the port only for the name localhost.
+        # A browser sends no cookies from a frame that another site embeds, so the
+        # page keeps the token itself. VS Code forwards the port only for the name
+        # localhost.
         source = self.address.replace("/?token=", "/?embed=", 1).replace(
             "//127.0.0.1:", "//localhost:", 1
         )
@@ -138,8 +140,8 @@ def _start(options: list[str], messages: IO[str]) -> subprocess.Popen[str]:
         raise _library.Error(f"serve: {_library.NO_PROGRAM}")
     program = program or "entropy-scan"
     try:
-        # --until-eof: the program ends when its standard input does, even if this
-        # process is killed.
+        # With --until-eof the server ends when its standard input is closed,
+        # which also happens if this process is killed.
         return subprocess.Popen(
             [program, "serve", *options],
             stdin=subprocess.PIPE,
@@ -154,8 +156,8 @@ def _start(options: list[str], messages: IO[str]) -> subprocess.Popen[str]:
 
 
 def _address_of(process: subprocess.Popen[str], messages: IO[str]) -> str:
-    """Reads the address that the program prints. If it ends instead, raises Error with
-    the first line of its error message."""
+    """Reads the address that the server prints. If the server ends without printing
+    one, raises Error with the first line of its error message."""
     assert process.stdout
     line = process.stdout.readline().strip()
     if line:

@@ -1,6 +1,6 @@
 """Computes statistics of attention heads from queries and keys: on the CPU with the C
 library, if it exists; on CUDA devices with Triton kernels (_device); otherwise with
-PyTorch in blocks of queries. All three treat NaN and missing values alike, as
+PyTorch in blocks of queries. All three treat NaN and missing values in the way that
 analyzer/entropy/entropy.h describes.
 
 Letters: B batch, H heads of queries, T queries, S keys, D width of a head. Statistics
@@ -133,8 +133,7 @@ def _of_all(mask: Tensor | None, t: int, s: int) -> Tensor | None:
 
 
 def understood(what: Attention, t: int, s: int) -> tuple[_Visible, Tensor | None]:
-    """Returns the visible keys and the tensor that is added to the scores; the tensor
-    is None if nothing is added."""
+    """Returns the visible keys, and the tensor to add to the scores or None."""
     bias, mask, visible = what.bias, what.mask, _understand(what, t, s)
     added = None
     if isinstance(visible, Tensor):  # the mask adds numbers other than 0 and -inf
@@ -147,7 +146,9 @@ def understood(what: Attention, t: int, s: int) -> tuple[_Visible, Tensor | None
 
 
 def _is_unread(mask: Tensor) -> bool:
-    """Returns true if reading the mask would make the host wait for a device."""
+    """Returns true if the mask must not be read, because the host would have to wait
+    for a device.
+    """
     return mask.device.type == "cuda"
 
 
@@ -156,8 +157,8 @@ def _hidden(mask: Tensor) -> Tensor:
 
 
 def _understand(what: Attention, t: int, s: int) -> _Visible | Tensor:
-    """Converts a mask to the visible keys. Returns the mask unchanged if its values are
-    added to the scores."""
+    """Converts a mask that hides keys to the visible keys. Returns a mask unchanged if
+    it adds finite values to the scores."""
     mask = what.mask
     if mask is None:
         return _Visible(what.causal, what.window)
@@ -215,7 +216,7 @@ def _in_terms(mask: Tensor, what: Attention, i: Tensor, j: Tensor) -> _Visible:
 def ceiling(what: Attention, t: int, s: int) -> Tensor:
     """Returns the largest possible mean entropy of a head, in nats: the mean of
     ln(visible keys) over the rows that see a key and are not padding. For a causal head
-    this is ln(T!)/T. The result is a scalar on the device of the mask or the starts;
+    this is ln(T!)/T. The result is a scalar on the device of the attention's tensors;
     NaN if no row sees a key."""
     if what.query_starts is None:
         counts = _visible_keys(what, t, s)
@@ -240,8 +241,8 @@ def _packed_keys(what: Attention, t: int, s: int) -> Tensor:
 
 
 def _ends(what: Attention, i: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the first visible key and the end (last visible key + 1) for rows at
-    positions i among s keys."""
+    """Returns two tensors for rows at positions i among s keys: each row's first
+    visible key, and the end of its visible keys (last + 1)."""
     first, end = torch.zeros_like(i), s
 
     def inside(x: Tensor) -> Tensor:
@@ -369,7 +370,7 @@ def _by_library(
 
 @dataclasses.dataclass
 class Sums:
-    """Counts of rows, and sums over the rows, of each sequence and head, (B,H) each."""
+    """For each sequence and head, (B,H): numbers of rows, and sums over the rows."""
 
     rows: Tensor  # number of rows that count and see a key
     finite: Tensor  # number of those rows that are finite
@@ -458,8 +459,8 @@ def blocks(query: Tensor, key: Tensor) -> Iterator[tuple[int, Tensor]]:
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    """Multiplies matrices without TF32, whatever the training has set, because TF32's
-    ten bits of mantissa are too few for collapsing heads."""
+    """Multiplies matrices without TF32, regardless of the training's settings, because
+    TF32's ten bits of mantissa are too few for collapsing heads."""
     if a.device.type != "cuda":
         return a @ b
     before = torch.backends.cuda.matmul.allow_tf32
@@ -494,8 +495,8 @@ def _seen(visible: _Visible, what: Attention, scores: Tensor, first: int) -> Ten
 
 
 def _first_key(visible: _Visible) -> Tensor | None:
-    """Returns the first key that is not masked, (B|1,H|1) int64; None if this is key 0
-    everywhere."""
+    """Returns the first unmasked key of each sequence and head, (B|1,H|1) int64; None
+    if it is always key 0."""
     if visible.dense is not None:
         return visible.dense.any(2).int().argmax(-1)
     if visible.key_mask is not None:

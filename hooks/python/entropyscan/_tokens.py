@@ -52,7 +52,7 @@ def tokens(
         train, rest = np.split(everything, [everything.size - n])
         documents = [sum(documents), int(n > 0)]
     if not train.size:
-        raise Error(f"{os.fspath(path)}: not written: the texts have no tokens")
+        raise Error(f"{os.fspath(path)}: not written, because the texts have no tokens")
     name = str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
     content = _content(vocab, train, rest, documents, os.path.basename(name))
     _write(os.fspath(path), content)
@@ -108,7 +108,7 @@ def _content(
 
 
 def _hash(data: bytes) -> int:
-    """Computes the hash of a token file; same as es_tokens_hash in the trainer."""
+    """Computes the hash of a token file in the same way as es_tokens_hash in the trainer."""
     value = _START
     words = np.frombuffer(data + bytes(-len(data) % 8), "<u8").tolist()
     for word in words:

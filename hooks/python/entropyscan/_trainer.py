@@ -1,4 +1,4 @@
-"""The callback for transformers' Trainer."""
+"""Defines TrainerCallback, the callback for transformers' Trainer."""
 
 from __future__ import annotations
 

@@ -83,8 +83,8 @@ def _passes(width: int, number: torch.dtype) -> list[dict[str, Any]]:
 
 
 def _described(query: Tensor, key: Tensor, call: Call) -> tuple[tuple, dict[str, Any]]:
-    """Returns the arguments `key_mask` to `lowest` of the kernels, and the flags of the
-    kernels."""
+    """Returns the kernels' arguments from `key_mask` to `lowest`, and the kernels'
+    flags."""
     b, h, t, d = query.shape
     kv, s = key.shape[1], key.shape[2]
     is_packed = call.query_starts is not None
@@ -215,7 +215,8 @@ def row_entropy_gradients(
     dq, dk = query.new_empty(query.shape), key.new_empty(key.shape)
     has_temperature = call.temperature is not None
     dt = torch.empty_like(lse) if has_temperature else None
-    # Ignore non-finite values of de; each makes only its own gradients non-finite.
+    # Leave non-finite values of de out of the maximum, so that they make only
+    # their own gradients non-finite.
     largest = de.abs().nan_to_num(0, 0, 0).amax()
     largest = torch.where(largest > 0, largest, 1.0)
     numbers, flags = _described(query, key, call)

@@ -15,15 +15,16 @@ CHUNKS = tl.constexpr(2 if IS_INTERPRETED else 16)  # number of parts of the key
 MISSING = tl.constexpr(0x7FC007A2)
 LOG2_E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
-# Arguments for which Triton must not compile a separate kernel if they are 1 or a
-# multiple of 16, because no kernel gets faster by it.
+# For these arguments Triton must not compile separate kernels for 1 and for
+# multiples of 16, because such kernels would not be faster.
 PLAIN_NUMBERS = ["B", "N", "n_halvings", "offset", "window"]
 FLOAT_MAX = tl.constexpr(3.4028234663852886e38)
-# Marks that are stored for a row in place of its count of non-finite weights.
+# Negative values that replace a row's number of non-finite weights and mark the
+# row.
 BLURRED = tl.constexpr(-1)  # the first pass was too inexact for this row
 EXACT_ROW = tl.constexpr(-2)  # the exact pass computed this row
-# Numbers of arrays: statistics of rows, in the order of _store_rows; sums of sequences,
-# in the order of _sequences; and the results of _heads.
+# Numbers of arrays that the kernels write: statistics of rows (in the order of
+# _store_rows), sums of sequences (in the order of _sequences), and results of _heads.
 N_ROW_FLOATS = 7
 N_SUMS = 10
 N_HEAD_FLOATS = len(SERIES) + 1
@@ -82,8 +83,8 @@ def _places(
 
 @triton.jit
 def _capped(s, inner, cap, EXACT: tl.constexpr):
-    """Returns cap tanh(s inner), like vec_tanh in entropy_qk.inc.h; non-finite inputs
-    give non-finite results."""
+    """Returns cap * tanh(s * inner), computed like vec_tanh in entropy_qk.inc.h;
+    non-finite inputs give non-finite results."""
     x = s * inner
     size = tl.abs(x)
     if EXACT:
@@ -113,8 +114,8 @@ def _row_scale(scale, temperature, head, rows, T, HAS_TEMPERATURE: tl.constexpr)
     if HAS_TEMPERATURE:
         t = tl.load(temperature + head.to(tl.int64) * T + rows, rows < T, 1.0)
         out = scale / tl.where(t < 1e-4, 1e-4, t)
-        # An infinite temperature t makes the factor 0; raise it to the smallest normal
-        # number.
+        # An infinite temperature t makes the factor 0; raise the factor to the
+        # smallest normal number.
         out = tl.where(out < 1.1754943508222875e-38, 1.1754943508222875e-38, out)
     return out
 
@@ -125,9 +126,9 @@ def _store_rows(
     entropy, lse, max_logit, sink, missing, distance, top,
     HEADS: tl.constexpr,
 ):  # fmt: skip
-    """Stores the results of rows `at` in arrays that are `step` elements apart. mark:
-    the value that is stored in nonfinite for a finite row. Without HEADS only the first
-    two arrays exist, for row_entropy."""
+    """Stores the results of the rows `at` into several arrays, each `step` elements
+    after the previous one. mark: the value that is stored in nonfinite for a finite
+    row. Without HEADS only the first two arrays exist, for row_entropy."""
     absent = tl.full(at.shape, MISSING, tl.int32).to(tl.float32, bitcast=True)
     is_seen = n_seen > 0
     other = tl.where(is_seen, float("nan"), absent)
@@ -246,9 +247,10 @@ def _shown(
     SOFTCAP: tl.constexpr, DENSE: tl.constexpr, HAS_KEY_MASK: tl.constexpr,
     EXACT: tl.constexpr,
 ):  # fmt: skip
-    """Turns the products s of rows and keys j into scores. Returns three arrays: the
-    scores, not yet multiplied by the factor of_row if there is neither softcap nor an
-    added mask; true for visible keys; and the scores before a mask was added."""
+    """Converts the products s of rows and keys j to scores. Returns three arrays: the
+    scores, a mask that is true for visible keys, and the scores before a mask was
+    added. If there is neither a softcap nor an added mask, the scores still have to be
+    multiplied by the factor of_row."""
     seen = (j[None, :] >= begin[:, None]) & (j[None, :] < end[:, None])
     if HAS_KEY_MASK:
         mask = tl.load(key_mask + tl.cast(b, tl.int64) * S + j, j < S, 0)
@@ -304,13 +306,13 @@ def _rows(
     HEADS: tl.constexpr,
     EXACT: tl.constexpr, NUMBER: tl.constexpr, PRODUCTS: tl.constexpr,
 ):  # fmt: skip
-    """Computes a block of rows of one head. Writes floats (N_ROW_FLOATS,B,H,T) and nonfinite
-    (B,H,T); without HEADS only floats (2,B,H,T), entropy and log-sum-exp. DENSE: 0
-    without a dense mask, 1 for a bool mask, 2 for a mask that is added to scores.
-    EXACT: computes only rows marked as BLURRED, with NUMBER double. PRODUCTS: type of
-    the operands of matrix products. blur: squared error of products, relative to that
-    of float32. most_blur: square of the largest error that the first pass may leave, in
-    units of 2^-24 nats."""
+    """Computes the statistics of a block of rows of one head. Writes floats
+    (N_ROW_FLOATS,B,H,T) and nonfinite (B,H,T); without HEADS only floats (2,B,H,T), entropy
+    and log-sum-exp. DENSE: 0 without a dense mask, 1 for a bool mask, 2 for a mask that is
+    added to scores. EXACT: computes only the rows that are marked as BLURRED; NUMBER is
+    then double. PRODUCTS: type of the operands of matrix products. blur: squared error of
+    products, relative to that of float32. most_blur: square of the largest error that the
+    first pass may leave, in units of 2^-24 nats."""
     n_blocks = tl.cdiv(T, N_ROWS)
     pid = tl.program_id(0)
     head = pid // n_blocks
@@ -508,9 +510,8 @@ def _query_gradients(
     HAS_TEMPERATURE: tl.constexpr, PRODUCTS: tl.constexpr,
 ):  # fmt: skip
     """Computes dq (B,H,T,D) of a block of rows from de (B,H,T), the gradient of the
-    rows' entropies. With temperatures also computes dt (B,H,T), the sum over a row's
-    dimensions of dq times q, from which the caller computes the gradient of the
-    temperature."""
+    rows' entropies. With temperatures also computes dt (B,H,T), each row's dot product
+    of dq and q, from which the caller computes the gradient of the temperature."""
     n_blocks = tl.cdiv(T, N_ROWS)
     pid = tl.program_id(0)
     head = pid // n_blocks
@@ -575,8 +576,8 @@ def _key_gradients(
     HAS_TEMPERATURE: tl.constexpr, PRODUCTS: tl.constexpr,
 ):  # fmt: skip
     """Computes dk (B,KV,S,D) of a block of keys, summed over all query heads of the
-    group in a fixed order. largest: divisor of de in products, which keeps de in the
-    range of 16-bit types."""
+    group in a fixed order. largest: de is divided by it in products, so that it stays
+    in the range of 16-bit types."""
     n_blocks = tl.cdiv(S, N_KEYS)
     pid = tl.program_id(0)
     b = pid // n_blocks // KV
@@ -661,8 +662,8 @@ def _sequences(
 ):  # fmt: skip
     """Writes sums (N_SUMS,N,H), double: number of rows; number of finite rows; number of
     non-finite weights; largest logit; sums of entropy, sink, missing, distance and top
-    over the finite rows; number of rows that the exact pass computed. One program
-    handles every PARTS-th sequence of one head."""
+    over the finite rows; number of rows that the exact pass computed. One program of the
+    kernel handles every PARTS-th sequence of one head."""
     part = tl.program_id(0) // H
     h = tl.program_id(0) % H
     n_sequences = _n_sequences(query_starts, T, N, n_halvings, PACKED)

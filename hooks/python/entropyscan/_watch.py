@@ -187,8 +187,8 @@ class Watch:
         self._ready: list[torch.cuda.Event] = []  # values have arrived on the host
         self._hook: Hook | None = None
         self._health: Health | None = None
-        # Pairs (phase, step) for which a missing sample is no new failure, because the
-        # step has no rows or the failure is already reported.
+        # Pairs (phase, step) for which a missing sample is not reported, because the
+        # batch had no rows or the failure has already been reported.
         self._explained: set[tuple[str, int]] = set()
         self._is_closed = self._is_replaced = False
         self._latest, self._n_samples = Latest(), 0
@@ -621,7 +621,7 @@ class Watch:
             if place is None:
                 layers.append(None)
                 continue
-            # Remove the prefixes of DDP and torch.compile.
+            # Remove the prefixes that DDP and torch.compile add to names.
             name = re.sub(r"^((module|_orig_mod)\.)+", "", self._hook.names[place])
             layers.append({"name": name})
             if place in seen.kinds:
@@ -735,11 +735,11 @@ def _end_earlier(path: str, later: Watch) -> None:
 def _by_number(
     model: nn.Module, names: list[str], places: list[int]
 ) -> list[int | None]:
-    """Returns, for each layer, the place of its module (index in the names of the
-    hooked modules); None for a layer without attention. A layer's number is the
-    layer_idx of its module or, in models of transformers, the number in the module's
-    name. If several modules have the same number, as in encoder and decoder, modules
-    whose names differ only in the number form a group, and the groups follow each
+    """Returns, for each layer, the index of its module in the names of the hooked
+    modules; None for a layer without attention. A layer's number is the layer_idx of
+    its module or, in models of transformers, the number in the module's name. If
+    several modules have the same number, as in encoder and decoder, modules whose names
+    differ only in the number form a group, and the groups are numbered one after the
     other."""
     n_layers = _number(_text_config(model), *_LAYERS) or 0
     numbers: list[int | None] = layer_numbers(model, names)
@@ -820,8 +820,8 @@ def _number(config: Any, *names: str) -> int | None:
 def _describe(
     model: nn.Module, name: str | None, path: str, config: Any, steps: int | None
 ) -> dict[str, Any]:
-    """Returns the description of a run that is known before the first step, for the run
-    file."""
+    """Returns the part of a run's description that is known before the first step, for
+    the run file."""
     from ._recording import as_json
 
     model = unwrapped(model)

@@ -105,8 +105,8 @@ def safely(
 
 
 def is_wanted() -> bool:
-    """Returns true if an attention may have to be measured now, or later when a
-    compiled graph runs."""
+    """Returns true if the current attention call may have to be measured, either now or
+    later when the compiled graph runs."""
     if torch.compiler.is_compiling():
         return True
     return bool(enabled or penalized) or not torch.is_grad_enabled()
@@ -118,8 +118,9 @@ def hand_over(
     understand: Callable[..., dict[str, Any] | None],
     *args: Any,
 ) -> None:
-    """Passes an attention to the operator `observe` and, with gradients, to the penalty.
-    `understand` converts args to the arguments of `observe`, or returns None."""
+    """Passes an attention call to the operator `observe` and, if it has gradients, to
+    the penalty. `understand` converts args to the arguments of `observe`, or returns
+    None."""
     if slot is None or module is None:
         return
     if torch.compiler.is_compiling():
@@ -231,7 +232,7 @@ def _observed(original: Callable[..., Any], kind: str) -> Callable[..., Any]:
 
 
 def _without_samples(generate: Callable[..., Any]) -> Callable[..., Any]:
-    """Wraps generate() to count the running calls, during which nothing is measured."""
+    """Wraps generate() to count its running calls, because nothing is measured while it runs."""
     @functools.wraps(generate)
     def counted(*args: Any, **options: Any) -> Any:
         generating.depth = getattr(generating, "depth", 0) + 1
@@ -254,7 +255,8 @@ def wrap_hugging_face() -> None:
         setattr(counted, MARK, True)
         shared.attribute(mixin, "generate", counted)
     tables = [modeling.AttentionInterface._global_mapping]
-    # The module of a model may have its own attention interface with separate entries.
+    # A model's Python file may define its own AttentionInterface, with a separate
+    # table of functions.
     for loaded in list(sys.modules.values()):
         interface = getattr(loaded, "__dict__", {}).get("ALL_ATTENTION_FUNCTIONS")
         if isinstance(interface, modeling.AttentionInterface):

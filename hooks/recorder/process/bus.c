@@ -30,8 +30,8 @@ void es_session_catch_bus(es_session *session)
 {
     struct sigaction action = {.sa_handler = say_and_end};
     snprintf(last.text, sizeof last.text,
-             "%s-shm: another program truncated it: recording ended: all "
-             "committed samples are intact",
+             "%s-shm: another program truncated it, so the recording ended; "
+             "all committed samples are intact",
              session->hello.path);
     snprintf(line, sizeof line, "entropy-recorder: %s\n", last.text);
     last.code = ES_EIO;

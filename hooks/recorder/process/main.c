@@ -25,7 +25,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-_Static_assert(sizeof(es_reply) <= ES_RING_LAST_WORDS, "the last words fit");
+_Static_assert(sizeof(es_reply) <= ES_RING_LAST_WORDS,
+               "the ring has space for the last message");
 
 static const char usage[] =
     "usage: entropy-recorder -h | --help | -V | --version\n"
@@ -123,7 +124,8 @@ static es_status run_session(void)
         es_writer_abandon(session->writer);
         reply(&refusal);
     }
-    if (es_watch_stop(&session->watch)) { /* else the process ends with them */
+    if (es_watch_stop(&session->watch)) { /* otherwise the watching thread still
+                                             uses them */
         es_ring_detach(&session->ring);
         es_session_free(session);
         free(strings);

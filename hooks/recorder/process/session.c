@@ -24,7 +24,8 @@
 #define LOCK_MS 2000
 #define RETRY_MS 1000
 #define LAST_TRIES 3 /* number of attempts after the trainer has ended */
-#define LOOK_MS 1000 /* milliseconds between two runs of look_around */
+/* Minimum time in milliseconds between two executions of look_around. */
+#define LOOK_MS 1000
 /* Log size in bytes above which a warning is given. */
 #define LOG_MOST ((int64_t)64 << 20)
 
@@ -41,7 +42,7 @@ static void keep_trouble(es_session *session, es_status code)
              es_message());
 }
 
-/* Returns true if the trainer has closed the run or has died. */
+/* Returns true if the training process has closed the run or has died. */
 static bool has_ended(const es_session *session)
 {
     return es_ring_is_closed(&session->ring, NULL) ||
@@ -83,7 +84,8 @@ static es_status note_number(es_session *session, const char *kind,
 
 /* --- frames -------------------------------------------------------------- */
 
-/* Reports a frame that the functions of recorder.h cannot have written. */
+/* Reports a corrupt ring after reading a frame that the functions of recorder.h
+   cannot have written. */
 static es_status fail_frame(es_session *session, const es_frame *frame)
 {
     session->corrupt = true;
@@ -193,8 +195,8 @@ static es_status record_map(es_session *session, const es_frame *frame)
         es_writer_map(session->writer, session->run_id, &map, sent->values);
     if (status == ES_EARGUMENT)
         return fail_frame(session, frame);
-    if (status == ES_EFORMAT) { /* the file contains an unrelated table with the
-                                   name of the table for maps */
+    if (status == ES_EFORMAT) { /* the file has an unrelated table with the name
+                                   that the table of maps needs */
         session->tally.refused++;
         keep_trouble(session, status);
         return ES_OK;
@@ -239,7 +241,7 @@ static es_status record_frame(es_session *session, es_frame *frame)
 /* --- the file ------------------------------------------------------------ */
 
 /* Opens the file with es_writer_open. If another writer has locked the file,
- * waits a little for its end. */
+ * waits a little for that writer to end. */
 static es_status open_file(es_session *session)
 {
     const struct timespec nap = {.tv_nsec = 50000000};
@@ -253,8 +255,8 @@ static es_status open_file(es_session *session)
     }
 }
 
-/* Chooses the file to record into, either the run file or a fragment, and
- * stores its path in the greeting. */
+/* Decides whether to record into the run file or into a fragment, and replaces
+ * the path in session->hello by the path of the chosen file. */
 static es_status choose_place(es_session *session)
 {
     es_hello *hello = &session->hello;
@@ -266,16 +268,16 @@ static es_status choose_place(es_session *session)
         return status;
     if (place->type[0])
         fprintf(stderr,
-                "entropy-recorder: %s: on %s, which hosts share: recording "
-                "into %s\n",
+                "entropy-recorder: %s: is on the shared file system %s: "
+                "recording into %s\n",
                 hello->path, place->type, place->path);
     hello->path = place->path;
     return ES_OK;
 }
 
-/* Opens the file. After each successful opening the place is chosen again,
- * because a fragment may have been folded into the run file while this function
- * waited for its lock. */
+/* Opens the file. After each successful opening the choice between run file and
+ * fragment is made again, because another recorder may have copied the fragment
+ * into the run file while this function waited for the lock. */
 static es_status open_place(es_session *session)
 {
     es_place *place = &session->place, now;
@@ -319,7 +321,7 @@ static es_status open_again(es_session *session)
 }
 
 /* Resumes writing after the old writer was closed. `message` gives the reason
- * and is stored as an event. */
+ * and is stored as an event, with `lost`, the number of lost frames. */
 static es_status go_on(es_session *session, es_severity severity,
                        const char *message, uint64_t lost)
 {
@@ -355,13 +357,14 @@ static es_status replace_log(es_session *session)
     return go_on(session, ES_SEVERITY_ERROR, message, lost);
 }
 
-/* Opens the file again because its connection blocks itself. */
+/* Opens the file again, because SQLite cannot release a lock of the open
+   connection. */
 static es_status reconnect(es_session *session)
 {
     char message[ES_MESSAGE_MAX];
     snprintf(message, sizeof message,
-             "%s: SQLite could not release one of its own locks: opened again: "
-             "nothing is lost",
+             "%s: opened again, because SQLite could not release one of its "
+             "own locks; nothing is lost",
              session->hello.path);
     fprintf(stderr, "entropy-recorder: %s\n", message);
     es_writer_abandon(session->writer);
@@ -377,8 +380,9 @@ static void begin_anew(es_session *session)
     const uint64_t lost = session->tally.committed;
     keep_trouble(session, ES_EIO);
     snprintf(message, sizeof message,
-             "removed, moved or replaced during the recording: samples up to "
-             "step %lld are not in this file (%llu frames)",
+             "the earlier file was removed, moved or replaced during the "
+             "recording: samples up to step %lld are not in this file (%llu "
+             "frames)",
              (long long)session->tally.last_step, (unsigned long long)lost);
     fprintf(stderr, "entropy-recorder: %s: %s\n", session->hello.path, message);
     es_writer_abandon(session->writer);
@@ -387,9 +391,9 @@ static void begin_anew(es_session *session)
     (void)!go_on(session, ES_SEVERITY_ERROR, message, lost);
 }
 
-/* Checks whether the log was removed, moved or replaced. Nothing is lost if the
- * log's contents can be moved into the run file while the recorder still has
- * the log open. */
+/* Checks whether the write-ahead log was removed, moved or replaced. Nothing is
+ * lost if its contents can be copied into the run file while the recorder still
+ * has the log open. */
 static void look_for_name(es_session *session)
 {
     char message[ES_MESSAGE_MAX];
@@ -432,8 +436,8 @@ static void look_at_size(es_session *session)
                        size);
 }
 
-/* Checks whether the log was removed or renamed, or keeps growing. Must be
- * called between transactions; may set session->writer to NULL. */
+/* Checks whether the write-ahead log was removed or renamed, or keeps growing.
+ * Must be called between transactions; may set session->writer to NULL. */
 static void look_at_log(es_session *session)
 {
     look_for_name(session);
@@ -479,7 +483,8 @@ static void look_for_stop(es_session *session)
         return;
     session->stop_passed = true;
     es_ring_request_stop(&session->ring);
-    /* The trainer gets the request even if the event cannot be written. */
+    /* The trainer receives the request to stop even if the event cannot be
+       written. */
     (void)!note_event(session, "stop", ES_SEVERITY_INFO,
                       line[0] ? line : "a stop of the training was requested",
                       NULL);
@@ -519,8 +524,8 @@ es_status es_session_open(es_session *session)
         return status;
     if (hello->resume_step > 0 && hello->resume_step <= ES_MAX_STEP)
         session->tally.last_step = hello->resume_step;
-    /* If another program had an empty file of the same name open, SQLite may
-     * have removed the new file's log. */
+    /* If another program had an empty file of the same name open, that
+     * program's SQLite may have removed the new file's log. */
     look_at_log(session);
     return session->writer ? ES_OK : (es_status)session->trouble.code;
 }
@@ -542,8 +547,8 @@ static void release_space(es_session *session)
     es_ring_release(&session->ring, session->tally.committed);
 }
 
-/* Writes a batch in one transaction. Frames before a corrupt frame are still
- * valid and are committed. */
+/* Writes a batch in one transaction. If a frame is corrupt, the frames before
+ * it are committed. */
 static es_status commit_batch(es_session *session)
 {
     es_ring *ring = &session->ring;
@@ -551,8 +556,8 @@ static es_status commit_batch(es_session *session)
     uint64_t start = ring->position;
     es_frame frame;
     es_status status = es_writer_begin(session->writer);
-    /* The condition is "!=" instead of "<", so that a corrupt head which lies
-     * before the position is noticed. */
+    /* The condition is "!=" instead of "<", so that a corrupt ring whose head
+     * lies before the position is noticed. */
     while (status == ES_OK && ring->position != session->until &&
            ring->position - start < BATCH_BYTES)
         status = record_frame(session, &frame);
@@ -598,9 +603,9 @@ static void complain(es_session *session)
     session->complained = true;
 }
 
-/* Repeats `attempt` after failures that may pass, as long as the training
- * continues and a few times after its end. Meanwhile frames wait in the ring;
- * once the ring is full, new frames are dropped and counted. */
+/* Calls `attempt` again after failures that may be temporary, as long as the
+ * training continues and a few times after its end. Meanwhile frames wait in
+ * the ring; once the ring is full, new frames are dropped and counted. */
 static es_status insist(es_session *session,
                         es_status (*attempt)(es_session *session))
 {
@@ -646,8 +651,9 @@ static es_status drain(es_session *session)
     es_status status = ES_OK;
     uint64_t start = session->ring.position + 1;
     session->until = es_ring_head(&session->ring);
-    /* The loop also ends if an iteration reads nothing, because the position
-     * never reaches `until` if the ring's head was corrupt for a moment. */
+    /* The loop also ends if an iteration reads nothing: if the ring's head was
+     * corrupt when it was read into `until`, the position never reaches
+     * `until`. */
     while (status == ES_OK && !session->corrupt &&
            session->ring.position != session->until &&
            session->ring.position != start) {
@@ -688,7 +694,8 @@ static void look_around(es_session *session)
 }
 
 /* Sleeps until a frame arrives, then until enough frames for a transaction have
- * arrived or BATCH_MS have passed. Returns earlier if the bell rings. */
+ * arrived or BATCH_MS have passed. Returns earlier if the ring's wake-up
+ * counter is no longer `bell`. */
 static void await_frames(es_session *session, uint32_t bell)
 {
     es_ring *ring = &session->ring;
@@ -707,16 +714,17 @@ void es_session_serve(es_session *session)
     session->look = es_now_ms() - LOOK_MS;
     for (;;) {
         uint32_t bell = es_ring_bell(&session->ring);
-        /* The end is checked before the frames are read, because after the end
-         * no further frame can enter the ring. */
+        /* The end is checked before the frames are read, because no frame can
+         * enter the ring after the end. */
         bool last = has_ended(session);
         es_status status = drain(session);
         if (status < 0)
             keep_trouble(session, status);
         if (status < 0 || session->corrupt || last)
             return;
-        /* Readers may always keep the write-ahead log in use, so it is emptied
-         * here, unless the ring is filling up: it may have to wait for them. */
+        /* Readers may never leave the write-ahead log unused, so it must be
+         * emptied while they read. This may have to wait for a reader, and is
+         * therefore skipped while the ring fills up. */
         es_writer_tend_log(session->writer, has_time, session);
         await_frames(session, bell);
         if (!session->writer)
@@ -783,9 +791,9 @@ static es_status write_end(es_session *session)
     return status;
 }
 
-/* Moves all commits from the log into the run file. Other programs that read
- * the log may prevent this; the log then stays next to the file, and the
- * function succeeds. */
+/* Moves all commits from the write-ahead log into the run file. If programs
+ * that read the log prevent this, the log stays next to the file and the
+ * function still succeeds. */
 static es_status seal(es_session *session)
 {
     es_status status = es_writer_settle(session->writer);
@@ -808,8 +816,8 @@ static es_status end_run(es_session *session)
             return status;
         status = insist(session, seal);
     } while (status == ES_OK && session->n_opened != n_opened);
-    /* If the disk is full, the log stays next to the file and contains
-     * everything. The contents are lost only if the log was removed or
+    /* If the disk is full, the write-ahead log stays next to the file and
+     * nothing is lost. Its contents are lost only if it was removed or
      * renamed. */
     if (status < 0 &&
         (!session->writer || es_writer_log_is_away(session->writer)))

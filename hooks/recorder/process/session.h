@@ -3,8 +3,8 @@
  *
  * A batch of frames is written in one transaction, which is committed at most a
  * second after the batch's first frame arrived, or when the batch contains 1
- * MiB. The batch's space in the ring is released only after the commit, so that
- * the frames of a failed transaction can be read again.
+ * MiB. Space in the ring is released only after the commit, so that the frames
+ * of a failed transaction can be read again.
  */
 #ifndef ES_SESSION_H
 #define ES_SESSION_H
@@ -43,8 +43,8 @@ typedef struct es_session {
     char uuid[ES_UUID_SIZE];
     int64_t run_id;
     es_session_tally tally;
-    uint64_t safe; /* value of tally.committed when all of the log was last
-                      moved into the file */
+    uint64_t safe; /* value of tally.committed when the write-ahead log was last
+                      moved completely into the file */
     int n_opened;  /* number of times that the file was opened again */
     es_recorded series[ES_MAX_SERIES];
     unsigned char *payload; /* (payload_size) */
@@ -52,8 +52,8 @@ typedef struct es_session {
     uint64_t until;    /* ring position at which the current batch must end */
     uint64_t reached;  /* ring position of the end of the last batch, including
                           a batch whose transaction failed */
-    es_reply trouble;  /* first problem of the recording; code ES_OK if there
-                          was no problem */
+    es_reply trouble;  /* first problem of the recording; its code is ES_OK if
+                          there was no problem */
     bool corrupt;      /* true once the ring is corrupt and cannot be read
                           further */
     bool complained;   /* true if the current failure has already been printed
@@ -85,9 +85,9 @@ void es_session_serve(es_session *session);
 void es_session_finish(es_session *session);
 
 /**
- * Installs a handler for SIGBUS that leaves a last message for the trainer in
- * the ring and ends the process with exit code 3. Must be called once, after
- * the file has been opened.
+ * Installs a handler for SIGBUS that leaves a message for the trainer in the
+ * ring and ends the process with exit code 3. Must be called once, after the
+ * file has been opened.
  */
 void es_session_catch_bus(es_session *session);
 

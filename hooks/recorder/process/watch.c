@@ -19,8 +19,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* Milliseconds between two checks whether a trainer lives whose socket has
- * ended or who passed no pidfd. */
+/* Milliseconds between two checks whether the trainer is alive. The checks are
+ * needed if the trainer passed no pidfd or its socket was closed. */
 #define REVISIT_MS 1000
 
 /*
@@ -44,10 +44,10 @@ void es_watch_own(es_ring *ring)
     atomic_store(owner, (uint32_t)es_kernel_thread());
 }
 
-/* Returns true if the trainer maps the ring. Compares device and inode, because
- * the ring is not a memfd on every kernel. Also returns true if the trainer's
- * maps cannot be read; the trainer's death is then noticed by the pidfd or the
- * pid. */
+/* Returns true if the trainer has mapped the ring into its memory. Compares
+ * device and inode, because the ring is not a memfd on every kernel. Also
+ * returns true if the trainer's maps cannot be read; the trainer's death is
+ * then noticed by the pidfd or the pid. */
 static bool trainer_maps_ring(pid_t trainer)
 {
     char path[64], line[512];
@@ -93,7 +93,7 @@ static void *watch_thread(void *argument)
     bool looks = !is_pidfd(ES_FD_TRAINER);
     struct pollfd fds[] = {
         {.fd = looks ? -1 : ES_FD_TRAINER, .events = POLLIN},
-        {.fd = ES_FD_CONTROL, .events = 0}, /* only POLLHUP is awaited */
+        {.fd = ES_FD_CONTROL, .events = 0}, /* waits only for POLLHUP */
         {.fd = watch->signals, .events = POLLIN},
         {.fd = watch->end, .events = POLLIN}};
     bool detached = false;

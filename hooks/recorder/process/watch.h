@@ -18,9 +18,9 @@
 void es_watch_own(es_ring *ring);
 
 /**
- * The state of the thread that watches the trainer. A thread is needed because
- * the recorder sleeps on a futex and cannot wait for a descriptor at the same
- * time.
+ * State of the thread that watches the trainer. A separate thread is needed,
+ * because the recorder sleeps on a futex and cannot wait for a descriptor at
+ * the same time.
  */
 typedef struct es_watch {
     es_ring *ring; /* ring whose consumer the thread wakes */
@@ -40,10 +40,10 @@ typedef struct es_watch {
  * Blocks SIGTERM, SIGINT and SIGHUP and starts the thread, which watches the
  * descriptors ES_FD_TRAINER and ES_FD_CONTROL.
  *
- * If the socket ES_FD_CONTROL ends, the trainer may merely have closed every
- * descriptor that it had not opened itself. Recording therefore continues as
- * long as the trainer lives and maps the ring. A program that has replaced the
- * trainer by exec does not map the ring.
+ * If the socket ES_FD_CONTROL is closed, the trainer may still be alive and may
+ * only have closed descriptors that it had not opened itself. Recording
+ * therefore continues as long as the trainer lives and has the ring mapped. (A
+ * program that has replaced the trainer by exec does not have the ring mapped.)
  *
  * If ES_FD_TRAINER is not a pidfd, the trainer's death is noticed within a
  * second instead of at once.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# usage: build.sh FOLDER
-# Builds the manual as HTML: the guides of `pages` by pandoc, the manual pages of
-# the programs in BUILD by mandoc. FOLDER appears complete or not at all.
+# usage: build.sh FOLDER Builds the manual as HTML in FOLDER. pandoc converts the
+# guides that the file `pages` lists, and mandoc converts the manual pages of the
+# programs in BUILD. FOLDER appears complete or not at all.
 set -euo pipefail
 for program in pandoc mandoc; do
     command -v $program >/dev/null || { echo "$program is missing: make test-deps" >&2; exit 3; }
