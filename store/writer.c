@@ -943,11 +943,10 @@ static es_status check_map(const es_writer *writer, const es_written_run *run,
         map->n_ctx < map->size || map->n_ctx > INT32_MAX)
         return es_fail(
             ES_EARGUMENT,
-            "%s: attention map of %lld cells per side: expected 1 to "
-            "%d cells, and "
-            "at most one for each of the %lld tokens of the context",
-            path, values ? (long long)map->size : 0, ES_MAP_MAX,
-            (long long)map->n_ctx);
+            "%s: attention map of %lld cells per side for %lld tokens: "
+            "expected 1 to %d cells, and at most one per token",
+            path, values ? (long long)map->size : 0, (long long)map->n_ctx,
+            ES_MAP_MAX);
     return ES_OK;
 }
 

@@ -85,7 +85,7 @@ TEST(a_run_is_streamed_in_order_of_step_and_series)
         }
     }
     assert_int_equal(es_cursor_next_of_run(c, &step, &values, &s), ES_DONE);
-    es_assert_status(ES_EARGUMENT, "several series",
+    es_assert_status(ES_EARGUMENT, "all series of a run",
                      es_cursor_next(c, &step, &values));
     es_cursor_close(c);
     es_assert_status(ES_EARGUMENT, "no run with index 1",

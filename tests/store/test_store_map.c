@@ -135,7 +135,7 @@ TEST(maps_out_of_bounds_are_refused_and_change_nothing)
         es_assert_status(ES_EARGUMENT, "attention map", put(w, run, bad[i]));
     es_map narrow = map_of(1, 0, 0, 8);
     narrow.n_ctx = 7;
-    es_assert_status(ES_EARGUMENT, "at most the 7 tokens", put(w, run, narrow));
+    es_assert_status(ES_EARGUMENT, "for 7 tokens: ", put(w, run, narrow));
     es_assert_status(ES_EARGUMENT, "no run", put(w, 99, map_of(1, 0, 0, 2)));
     es_assert_ok(put(w, run, map_of(1, 0, 0, 2)));
     es_assert_ok(es_writer_close(w));

@@ -56,8 +56,8 @@ static inline vec load_numbers(const float *x, int i, int n)
     return i + LANES <= n ? load(x + i) : load_part(x + i, n - i, x[0]);
 }
 
-/* Writes the bin of each number of x (n) to out (n). `out` must have room for n
- * rounded up to a multiple of the vector length. */
+/* Writes the bin of each number of x (n) to out (n). `out` must have space for
+ * n rounded up to a multiple of the vector length. */
 static void find_bins(int *out, const float *x, int n)
 {
     vec least = splat(x[0]), largest = least;
