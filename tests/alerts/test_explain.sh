@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Tests entropy-scan explain, and the other outputs that show the advice about a
-# flag.
+# Tests the advice about flags that entropy-scan explain and other outputs show.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"

@@ -1,6 +1,6 @@
 /**
- * Tests that no alert is missed if a run is judged while it grows, which is how
- * a watcher judges runs.
+ * Tests that no alert is missed if a run is judged while it grows, as a watcher
+ * does.
  */
 #include "cli/alerts/watch/follow.h"
 #include "cli/runs/summary.h"
@@ -80,9 +80,9 @@ typedef struct growing {
     es_rules_file rules;
     es_recorded list;
     es_follow known;
-    es_growth *growth; /* state of the run's fragment */
-    size_t n_added;    /* number of times that appended samples were judged
-                          without opening the file */
+    es_growth *growth; /* state kept for reading the growing fragment */
+    size_t n_added; /* number of times that appended samples were judged without
+                       reopening the file */
     received received;
 } growing;
 
@@ -151,8 +151,9 @@ static es_run_info run_info(const char *id)
     return info;
 }
 
-/* Starts recording the run `name`, which is judged by `rules`, or by rules_text
- * with a baseline if `rules` is NULL. */
+/* Starts to record the run `name`, which is judged by the rules file in
+ * `rules`. If `rules` is NULL, it is judged by rules_text, which compares it
+ * with a baseline. */
 static void begin(growing *g, void **state, const char *name, const char *rules)
 {
     char text[2048];
@@ -207,8 +208,8 @@ static void finish(growing *g)
     assert_true(g->known.over);
 }
 
-/* Judges the complete run at once, with the code of `watch` and with the code
- * of the table, and checks that the results are equal. */
+/* Judges the complete run twice, once as `watch` does and once as the table of
+ * runs does, and checks that the results are equal. */
 static size_t assert_same_as_finished(growing *g)
 {
     es_follow once = {.judging = NULL};

@@ -107,8 +107,8 @@ static void count(tally *list, const es_truth *truth, const verdict *said)
                                           truth->overload, truth->logits};
     const bool lasting[ES_N_FLAG_KINDS] = {truth->nan, truth->collapse_stands,
                                            truth->overload, truth->logits};
-    /* an alarm is wrong if the history has no fault or another fault than the
-     * reported one */
+    /* an alarm is wrong if the history has no fault or a fault of another kind
+     */
     bool wrong = false, missed = false, differs = false;
     for (int kind = 0; kind < ES_N_FLAG_KINDS; kind++) {
         bool reported = is_error(said->reported[kind]);
@@ -126,7 +126,7 @@ static void count(tally *list, const es_truth *truth, const verdict *said)
     list->wrong_kinds += wrong && !es_truth_is_healthy(truth);
 }
 
-/* Prints the kinds of histories that were judged wrongly, for debugging. */
+/* Prints how often each kind of history was judged wrongly, for debugging. */
 static void print_wrong(const tally *tallies)
 {
     for (size_t k = 0; k < ES_SYNTHETIC_N_KINDS; k++) {
@@ -134,10 +134,11 @@ static void print_wrong(const tally *tallies)
         if (sums->missed + sums->differ + sums->false_alarms +
                 sums->wrong_kinds >
             0)
-            print_message("# %s: of %zu missed %zu, wrong at the end %zu, "
-                          "false alarms %zu, of a wrong kind %zu\n",
-                          sums->kind, sums->n, sums->missed, sums->differ,
-                          sums->false_alarms, sums->wrong_kinds);
+            print_message(
+                "# %s, %zu histories: %zu missed, %zu wrong at the end, "
+                "%zu false alarms, %zu alarms of the wrong kind\n",
+                sums->kind, sums->n, sums->missed, sums->differ,
+                sums->false_alarms, sums->wrong_kinds);
     }
 }
 
@@ -164,8 +165,8 @@ TEST(synthetic_histories_are_judged_correctly)
     assert_true(all.false_alarms <= n_healthy / 200); /* 0.5 % */
 }
 
-/* Judges a run file twice, with the code of `watch` and with the code of the
- * table and --check. */
+/* Judges a run file twice, once as `watch` does and once as the table and
+ * --check do. */
 static verdict judge_file(es_reader *reader, size_t run)
 {
     verdict out = {.first = {-1, -1, -1, -1, -1}};

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests that rules files are printed, that changed files are accepted, and that
-# runs are judged by them.
+# Tests that the default rules are printed as a rules file, that an edited rules
+# file is accepted, and that runs are judged by it.
 . tests/support/tap.sh
 plan_dir
 golden=$PWD/tests/golden

@@ -1,5 +1,5 @@
-/* Tests repeated rounds over run files. No change of a file may hide an
- * alert. */
+/* Tests a watcher that reads all run files again in every round. No change of a
+ * file may hide an alert. */
 #include "cli/alerts/watch/watcher.h"
 #include "store/esf.h"
 #include "tests/support/recorded.h"
@@ -54,8 +54,8 @@ TEST(a_shorter_run_in_the_same_place_is_judged)
     es_watch_files_close(&watch);
 }
 
-/* The rule does not fit the first run of the file. This is reported, and the
- * second run is still judged. */
+/* The rule cannot be applied to the first run of the file. This is reported,
+ * and the second run is still judged. */
 TEST(a_rule_may_fit_one_run_of_two)
 {
     static const char text[] =
@@ -104,7 +104,8 @@ TEST(an_alert_in_a_fragment_that_grows_is_reported_at_once)
     es_assert_ok(es_watch_files_read(&watch));
     const es_growth *growth = watch.files[0].growth;
     assert_non_null(growth);
-    /* A sample in which all layers are low counts twice; three are needed. */
+    /* A collapse needs three low samples. A sample in which all layers are low
+     * counts as two. */
     es_record_all(&to, "entropy", LONG, 0.001f);
     set_time(path, &then);
     es_assert_ok(es_watch_files_read(&watch));
@@ -132,8 +133,9 @@ static es_status count(void *user, const es_alert *alert)
     return ES_OK;
 }
 
-/* Only appended samples are read, also if the run is judged by the user's
- * rules. The file is reopened if something other than samples was appended. */
+/* Only appended samples are read, even if the run is judged by rules from a
+ * file. The fragment is reopened if something other than samples was appended.
+ */
 TEST(rules_read_only_the_appended_part_of_a_fragment)
 {
     static const char text[] =

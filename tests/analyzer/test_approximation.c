@@ -102,8 +102,8 @@ TEST(gates_are_exact_at_their_nodes_and_close_between_them)
         assert_true(near((double)es_gate_f32(&gate, 1.25f),
                          es_gate_f64(&gate, 1.25), 32 * FLT_EPSILON));
     }
-    /* The activation GS differs from G by at most 0.0203, which is reached at x
-     * = 2.27. */
+    /* GS, the approximation x sigmoid(1.702 x) of GELU, differs from GELU by at
+     * most 0.0203. It differs by this much at x = 2.27. */
     assert_true(near(fabs(2.27 * (es_gate_exact(ES_ACT_GELU_SIGMOID, 2.27) -
                                   es_gate_exact(ES_ACT_GELU, 2.27))),
                      0.0203, 1e-4));
@@ -140,7 +140,7 @@ TEST(exact_weights_are_those_of_each_form)
     static const struct {
         bool plain;
         es_row_length length;
-        double epsilon, scale; /* scale: the factor L that multiplies the
+        double epsilon, scale; /* scale: the row length that multiplies the
                                   epsilon */
     } forms[] = {{true, ES_LENGTH_NONE, 0.1, 1},
                  {true, ES_LENGTH_VISIBLE, 0.1, 5},
@@ -160,7 +160,8 @@ TEST(exact_weights_are_those_of_each_form)
     }
 }
 
-/* The unit of a plain form cancels, so any unit gives the same weights. */
+/* The plain form divides all scores by a constant, the unit, which cancels: any
+ * unit gives the same weights. */
 TEST(polynomial_weights_of_a_plain_form_are_the_exact_ones)
 {
     for (int length = ES_LENGTH_NONE; length <= ES_LENGTH_CONTEXT; length++)
@@ -182,8 +183,8 @@ TEST(polynomial_weights_of_a_plain_form_are_the_exact_ones)
         }
 }
 
-/* In training, the denominator contains an epsilon, which the polynomial form
-   leaves out. */
+/* The denominator used in training contains an additional epsilon, which the
+   polynomial form leaves out. */
 TEST(polynomial_weights_of_the_stable_form_differ_by_its_epsilon)
 {
     const double epsilon = 1e-3;

@@ -170,7 +170,8 @@ TEST(every_part_may_have_a_range_of_layers)
     expect_parts(&a, INT64_MAX, "SM+G");
     expect_print(text, "SM+LN[0-2]+G+ScFFN[2-3]+ScFuFFN[4]+WNorm(QK)[1-4]+"
                        "SNorm(FFN)[0-1]");
-    /* the parts that tests of the whole architecture see */
+    /* The fields of es_arch describe the parts of any layer, or of the first
+     * range of layers. */
     assert_true(a.layer_norm && !a.rms_norm);
     assert_int_equal(a.ffn, ES_FFN_SCALED);
     assert_int_equal(a.weight_norm, ES_NORM_QK);
@@ -211,8 +212,8 @@ TEST(contradictory_ranges_are_refused)
                  "SM+WNorm(FFN)[0-2]+SNorm(FFN)[3]");
 }
 
-/* Between two changes all layers have the same parts, for any number of
- * layers. */
+/* es_arch_next_change returns the next layer whose parts may differ. All layers
+ * before it must have the same parts. */
 TEST(changes_divide_the_layers_into_equal_ones)
 {
     static const char *const texts[] = {
@@ -365,7 +366,8 @@ TEST(a_long_text_without_blanks_is_refused)
     expect_print(text, "SM");
     memset(text, 'S', sizeof text - 1);
     expect_refusal(text, "longer than 255");
-    /* The longest allowed text is a single number here. */
+    /* A text of the maximum length that contains a single, very long number is
+     * refused with a message, too. */
     memset(text, '0', sizeof text);
     memcpy(text, "SM+LR(", 6);
     strcpy(text + ES_ARCH_TEXT_MAX - 2, ")");
@@ -428,7 +430,8 @@ static void draw_ffn(char out[64])
         snprintf(out, 64, "ScFuFFNi%u", draw(1000));
 }
 
-/* Appends a range of layers to a part that may have one. */
+/* Appends a random range of layers to `part` in half of the cases in which the
+ * part may have a range. */
 static void draw_range(char part[64])
 {
     const unsigned first = draw(100);

@@ -1,6 +1,7 @@
 /**
- * Tests the ceiling, the maximum policies and the bands: closed forms, values
- * at the edges of bands, and the published figures.
+ * Tests the ceiling of the entropy, the choices of the maximum m, and the four
+ * bands below m: closed forms, values at the edges of bands, and the published
+ * figures.
  */
 #include "analyzer/base/text.h"
 #include "analyzer/heads/bands.h"

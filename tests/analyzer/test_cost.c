@@ -1,5 +1,6 @@
-/* Compares the inventory, communication and latency of private inference with
-   the tables that AERO published: samples/private-inference/aero_tables.csv. */
+/* Compares the counts of operations, communication and latency of private
+   inference with the tables that AERO published:
+   samples/private-inference/aero_tables.csv. */
 #include "analyzer/cost/cost.h"
 #include "tests/support/test.h"
 
@@ -77,8 +78,8 @@ static int read_tables(void **state)
 
 TEST_GROUP(read_tables, NULL)
 
-/* Returns the model whose communication table 7 reports in a row. In rows with
-   the simplified block these are the numbers of the full block. */
+/* Returns the model whose costs a row reports. For models with the simplified
+   block, table 7 reports the costs of the full block. */
 static es_cost_model as_charged(const table_row *row)
 {
     es_cost_model model = row->model;
@@ -244,8 +245,8 @@ static double published(const table_row *row, es_cost_kind kind)
                                  : 60 * number(row, MINUTES);
 }
 
-/* Returns the root mean square of the relative errors over all rows, and counts
-   the intervals that contain the published value. */
+/* Returns the root mean square of the relative errors over all rows. Stores in
+ * n_within how many predicted intervals contain the published value. */
 static double compare(es_cost_kind kind, size_t *n_within)
 {
     double sum = 0;

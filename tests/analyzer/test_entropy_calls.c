@@ -1,5 +1,6 @@
-/* Tests which arguments es_qk_statistics accepts and refuses, and its rows and
-   heads for input that is not finite, missing, or difficult for float32. */
+/* Tests which arguments es_qk_statistics accepts and refuses, and the
+   statistics that it returns if the input is not finite, is missing, or is
+   difficult for float32. */
 #include "analyzer/base/value.h"
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
@@ -239,8 +240,8 @@ test_entropy_calls__a_softcap_does_not_hide_an_infinity(void **state)
 }
 
 /**
- * Heads can be computed without requesting rows, and the results have the same
- * bits for every number of threads.
+ * The statistics of heads can be requested without those of rows. They have the
+ * same bits for every number of threads.
  */
 static void test_entropy_calls__heads_are_the_same_without_rows(void **state)
 {

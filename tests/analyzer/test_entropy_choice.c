@@ -298,8 +298,8 @@ test_entropy_choice__public_functions_use_the_chosen_set(void **state)
 
 int main(void)
 {
-    /* The test with threads comes first, because it must make the first call of
-       the process. */
+    /* The test with many threads comes first, because the kernels are chosen at
+       the first call in the process. */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_entropy_choice__many_threads_may_be_first),
         cmocka_unit_test(

@@ -60,7 +60,8 @@ static void rescale(case_numbers *x, double factor)
         set_case_number(x, i, (float)((double)x->values[i] * factor));
 }
 
-/** Chooses a scale of any size, and multiplies the queries by its inverse. */
+/** Chooses a random scale of the scores, from very small to very large, and
+ *  multiplies the queries by its inverse. */
 static void choose_scale(options_case *c, uint64_t *seed)
 {
     const double power = 58 * random_uniform(seed) - 29;

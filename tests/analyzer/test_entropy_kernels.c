@@ -88,8 +88,8 @@ static void test_entropy_kernels__queries_of_every_shape_agree(void **state)
 
 /**
  * Tests heads so wide that they need many blocks of keys, and heads wider than
- * the kernels can pack. One query and one key consist of ones, which gives the
- * largest possible product for numbers of their size.
+ * the kernels can pack. The first query and the first key consist of ones, so
+ * their product equals the width of the head.
  */
 static void test_entropy_kernels__wide_heads_agree(void **state)
 {
@@ -134,8 +134,8 @@ static void test_entropy_kernels__long_rows_agree(void **state)
 }
 
 /**
- * Compares every 97th row of a causal context of T = 2100, which is so long
- * that there are several parts of rows and several blocks of keys.
+ * Compares every 97th row of a causal context of T = 2100. The rows of so long
+ * a context are computed in several parts, and the keys in several blocks.
  */
 static void test_entropy_kernels__a_long_context_agrees(void **state)
 {
@@ -159,8 +159,8 @@ static void test_entropy_kernels__a_long_context_agrees(void **state)
  */
 
 /**
- * Compares rows of 21 weights. Each row has one kind of weight that may cause
- * errors.
+ * Compares rows of 21 weights. Each row alternates two weights that may cause
+ * errors, such as 0, NaN, subnormal or very large weights.
  */
 static void test_entropy_kernels__odd_weights_agree(void **state)
 {

@@ -397,8 +397,8 @@ static void test_entropy_layout__a_row_that_sees_no_key_is_missing(void **state)
 }
 
 /**
- * A NaN in a visible key affects the rows that see the key; only their visible
- * weights are counted as not finite.
+ * A NaN or infinity affects only its row, in which only the weights of visible
+ * keys are counted as not finite.
  */
 static void test_entropy_layout__a_nan_counts_visible_keys(void **state)
 {

@@ -93,8 +93,8 @@ static void test_entropy_memory__outputs_may_be_null(void **state)
 }
 
 /**
- * Statistics that only es_qk_statistics computes are left unchanged if rows are
- * computed from weights.
+ * Computing rows from weights leaves the arrays of those statistics unchanged
+ * that only es_qk_statistics computes.
  */
 static void
 test_entropy_memory__weights_leave_score_statistics_unchanged(void **state)
@@ -141,8 +141,8 @@ static void test_entropy_memory__threads_give_the_same_bits(void **state)
 }
 
 /**
- * Kernels check the clock between groups of rows. If the deadline of a part has
- * passed, they write none of its rows.
+ * Kernels check the clock between groups of rows. If the deadline has passed
+ * before they begin, they write no row.
  */
 static void test_entropy_memory__a_late_part_ends_early(void **state)
 {

@@ -45,7 +45,8 @@ static void test_entropy_reference__closed_forms_are_met(void **state)
     assert_close(entropy_of((float[]){0, -0.0F, 0}, 3), 0, 0);
     assert_close(entropy_of((float[]){3, 8}, 2), -3 * log(3) - 8 * log(8),
                  3e-9);
-    /* For a subnormal weight the 1e-9 determines the logarithm. */
+    /* A subnormal weight is negligible next to the 1e-9 that is added to it
+     * inside the logarithm. */
     assert_close(entropy_of((float[]){1e-40F, 0}, 2),
                  (double)1e-40F * -log(EPSILON), 1e-53);
 }
@@ -274,8 +275,8 @@ static void test_entropy_reference__rows_are_reduced_to_heads(void **state)
 }
 
 /**
- * A statistic without an array of rows, and all statistics of a head without
- * rows, are missing, which is neither NaN nor zero.
+ * A head's statistic is missing, which is neither NaN nor zero, if the array of
+ * its rows is NULL or all rows are missing.
  */
 static void
 test_entropy_reference__outputs_that_are_null_are_missing(void **state)

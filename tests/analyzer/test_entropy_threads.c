@@ -60,8 +60,8 @@ static bool is_deaf(const char *status)
 }
 
 /**
- * Returns the number of team threads in this process, and asserts that they
- * block signals.
+ * Returns the number of worker threads that es_qk_statistics has started in
+ * this process, and asserts that they block signals.
  */
 static int count_team(void)
 {
@@ -100,8 +100,8 @@ static void test_entropy_threads__a_team_stays_and_does_not_grow(void **state)
 static _Atomic int n_began, n_ended;
 
 /**
- * The work of a call with two threads. The first thread waits until the second
- * has begun, and the second thread then takes longer than the first.
+ * The work of one thread, in a call with two threads. The first thread waits
+ * until the second has begun; the second then takes longer than the first.
  */
 static void linger(void *first)
 {

@@ -89,8 +89,9 @@ TEST(an_overload_has_two_levels)
     }
 }
 
-/* Heads start as untrained heads do and come down only a little. Each case
-   changes one property that makes the run long enough to be judged. */
+/* The entropies fall from `begin` to `end`, given as fractions of the ceiling.
+   The overload is only a note (info) if few steps are planned, the heads start
+   near the ceiling, and they fall only a little. */
 TEST(a_training_may_be_too_short_for_heads_to_come_down)
 {
     static const struct {
@@ -280,8 +281,9 @@ TEST(a_standing_flag_has_its_last_level)
     assert_true(overload->said.value == 0.8);
 }
 
-/* The share of high heads first comes down, is then high for 12 samples, and is
-   finally at a medium level for n_between samples (-1: low). */
+/* The share of high heads first falls, then rises to 0.6 for 12 samples, and is
+   finally at a medium level for n_between samples. If n_between is -1, it is
+   low at the end. */
 TEST(an_overload_that_comes_later_is_an_error)
 {
     static const struct {

@@ -262,7 +262,7 @@ TEST(a_mean_below_its_median_collapses)
     AUTO(es_judged) judged = es_judged_new(run, NULL);
     for (int i = 0; i < 5; i++)
         push_mean(judged, i, 3.0F);
-    /* The low part has many more samples than the healthy part. */
+    /* After the layer has become low, it has many more samples than before. */
     for (int i = 5; i < 100; i++)
         push_mean(judged, i, 0.25F);
     es_judge_finish(judged->judge);
@@ -327,5 +327,6 @@ TEST(means_of_layers_are_judged_by_history)
     es_judged_span(collapse, 4, 8, true);
     assert_string_equal(es_judged_list(collapse->layers, 2), "1");
     assert_string_equal(es_judged_list(collapse->heads, 10), "");
-    assert_int_equal(judged->n, 1); /* means of layers raise no overload */
+    assert_int_equal(judged->n, 1); /* layer means alone cannot raise the flag
+                                       overload, so collapse is the only flag */
 }

@@ -169,8 +169,8 @@ static int ascending(const void *a, const void *b)
 
 typedef enum verdict { UNMEASURED, FINE, COLLAPSED, DEAD } verdict;
 
-/* Computes the verdict of a layer at each of n_samples samples, and the limit
-   for its heads. */
+/* Computes the verdict on a layer at each sample, and the limit below which its
+   heads count as low. */
 static void judge_layer(verdict *verdicts, double *limits, series *s,
                         size_t layer)
 {
@@ -211,7 +211,8 @@ static void judge_layer(verdict *verdicts, double *limits, series *s,
     }
 }
 
-/* Returns true if so many layers are low in sample i that it counts twice. */
+/* Returns true if so many layers are low in sample i that the sample counts as
+ * two. */
 static bool is_wide(const series *s, verdict verdicts[][MAX_SAMPLES], size_t i)
 {
     size_t n = 0;
@@ -285,8 +286,8 @@ static bool is_cut_short(const series *s, verdict verdicts[][MAX_SAMPLES],
     return false;
 }
 
-/* Returns true if layer l belongs to a collapse at sample i. Sets the collapsed
-   samples first..last. */
+/* Returns true if layer l belongs to a collapse at sample i. Stores the first
+   and the last of its collapsed samples in `first` and `last`. */
 static bool is_part(size_t *first, size_t *last, const series *s,
                     verdict verdicts[][MAX_SAMPLES], size_t l, size_t i,
                     size_t needed)
@@ -316,8 +317,8 @@ static void expect_collapses(es_judged *out, series *s)
         bool holds = false;
         if (!is_sample(s->entropy[i], s->n_values))
             continue;
-        /* In a run of only one or two samples, all its samples suffice, at the
-         * end of the run. */
+        /* A collapse needs three samples. If the run has only one or two
+         * samples, these suffice at its end. */
         size_t needed = ++seen == n_samples && n_samples < 3 ? n_samples : 3;
         for (size_t l = 0; l < s->n_layers; l++) {
             size_t first = 0, last = 0;
@@ -336,9 +337,9 @@ static void expect_collapses(es_judged *out, series *s)
     }
 }
 
-/* Asserts the episodes of a flag that needs only one sample. levels (n_samples)
-   contains the severity at each sample: ES_SEVERITY_NONE if the flag's
-   condition does not hold, -1 if the series has no sample. */
+/* Adds to `out` the expected episodes of a flag that needs only one sample.
+   levels (n_samples) contains the severity at each sample: ES_SEVERITY_NONE if
+   the flag's condition does not hold, -1 if the series has no sample. */
 static void expect_levels(es_judged *out, const series *s, es_flag_kind kind,
                           const int *levels)
 {
@@ -367,8 +368,9 @@ static void expect_levels(es_judged *out, const series *s, es_flag_kind kind,
     }
 }
 
-/* Returns true if the last n judged shares up to sample j were all at least
-   `limit` (if at_least is true) or all below `limit` (if it is false). */
+/* Examines the n judged shares up to sample j. Returns true if all of them are
+   at least `limit` (if at_least is true) or if all are below it (if at_least is
+   false). */
 static bool all_up_to(const double *shares, size_t j, size_t n, bool at_least,
                       double limit)
 {
@@ -424,8 +426,8 @@ static bool is_too_short(const series *s)
     return false;
 }
 
-/* Asserts one overload episode that begins at sample `first`. Returns the
-   sample after its end. */
+/* Adds to `out` the overload episode that is expected to begin at sample
+   `first`, if it lasts long enough. Returns the sample after its end. */
 static size_t expect_overload(es_judged *out, const double *shares,
                               const int64_t *steps, size_t first,
                               size_t n_judged, const series *s)
@@ -514,8 +516,8 @@ static double rise_before(const levels *of, size_t i)
     return fmax(log1p(0.15), 7 * (1.4826 * deviations[i / 2]));
 }
 
-/* Returns the sample at which the consecutive losses above `limit` from `first`
-   on become a spike; n if these losses do not become a spike. Sets *end to the
+/* Examines the consecutive losses above `limit` that begin at `first`. Returns
+   the sample at which they become a spike; n if they do not. Sets *end to the
    first loss that is not above the limit. */
 static size_t find_spike(size_t *end, const levels *of, size_t first,
                          double limit)

@@ -59,7 +59,8 @@ TEST(each_kind_has_the_row_of_its_name)
         es_flag_severities(severities, es_flag_info_find("nan")), "critical");
 }
 
-/* If a member had no row, its default would be 0. */
+/* A member of es_flag_rules without a row in the table would have the default
+ * 0. */
 TEST(every_threshold_has_one_row)
 {
     es_flag_rules rules;

@@ -1,6 +1,6 @@
-/* Compares the reduction of rows to heads with the shares of heads.h, computed
- * row by row, for sequences of every length, non-finite rows and absent
- * statistics. */
+/* Compares the fast reduction of rows to heads with one that applies the
+ * definition in heads.h row by row. Covers sequences of every length,
+ * non-finite rows and absent statistics. */
 #include "analyzer/heads/heads.h"
 #include "tests/support/arrays.h"
 #include "tests/support/test.h"
@@ -71,8 +71,8 @@ TEST(rows_of_every_length_agree_with_the_definition)
     }
 }
 
-/* Puts a non-finite row into every statistic, at every position of a vector and
-   of the remainder. */
+/* Puts a non-finite row into every statistic, at every position of a SIMD
+   vector and of the rows that remain after the last full vector. */
 TEST(each_series_reduces_a_non_finite_row_as_defined)
 {
     static const float bad[] = {NAN, INFINITY, -INFINITY};

@@ -163,8 +163,8 @@ typedef struct pair {
     es_blocks blocks;
 } pair;
 
-/* Creates the layers of two runs. In the first n_moved layers the runs differ
-   by `apart`. */
+/* Creates the head values of two runs, layer by layer. In the first n_moved
+   layers the values of the two runs differ by `apart`. */
 static void make_pair(pair *out, size_t n_layers, size_t n_moved, float apart)
 {
     uint32_t random = 12;
@@ -183,7 +183,8 @@ static void make_pair(pair *out, size_t n_layers, size_t n_moved, float apart)
     }
 }
 
-/* Returns the middle rank of the value within its stratum. */
+/* Returns the mid-rank of the value within its stratum, divided by the number
+ * of values in the stratum. */
 static float rank_of(const pair *of, size_t at)
 {
     double n = 0, twice = 0;

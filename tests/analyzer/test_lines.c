@@ -1,5 +1,5 @@
-/* Compares the spikes of lines, and lines evaluated at other steps, with plain
-   implementations of the definitions. */
+/* Tests the detection of spikes in lines and the evaluation of lines at other
+   steps. Compares both with plain implementations of the definitions. */
 #include "analyzer/base/value.h"
 #include "analyzer/statistics/inference.h"
 #include "analyzer/statistics/smooth.h"
@@ -115,7 +115,7 @@ TEST(spikes_next_to_nan_are_found_and_nan_is_no_spike)
     x[12] = 5;
     x[30] = INFINITY;
     x[50] = es_missing();
-    x[51] = 9; /* first value of a stretch: cannot be a spike */
+    x[51] = 9; /* the first value after a gap cannot be a spike */
     es_assert_ok(es_stats_spikes(spikes, x, N, W));
     for (size_t i = 0; i < N; i++)
         assert_int_equal(i == 12, !es_is_missing(spikes[i]));

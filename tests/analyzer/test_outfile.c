@@ -247,7 +247,7 @@ TEST(a_full_disk_leaves_the_old_file)
 /* --- files left by killed processes -------------------------------------- */
 
 /* Writes the file "out" after a file in another folder, because a thread does
-   not clean the same folder twice in succession. */
+   not remove leftover files from the same folder twice in succession. */
 static void put_anew(void **state)
 {
     const char *other = es_folder_file(state, "other");

@@ -1,4 +1,4 @@
-/** Tests rules on histories whose verdict is known beforehand. */
+/** Tests rules on short series whose episodes are known beforehand. */
 #include "analyzer/heads/bands.h"
 #include "tests/support/judged.h"
 #include "tests/support/test.h"
@@ -9,8 +9,8 @@
 static const es_judge_run three_by_two = {
     .n_layers = L, .n_heads = H, .ctx = 128, .planned_steps = 1000};
 
-/* Applies one rule to the values of a series of the run at steps 10, 20, ...
-   The values may be NaN or missing. */
+/* Applies one rule to its series. The values, which may be NaN or missing, are
+   at steps 10, 20 and so on. */
 static es_ruled *over(const es_rule *rule, const float *values, size_t n)
 {
     es_ruled *ruled = es_ruled_new(three_by_two, rule, 1);
@@ -230,8 +230,9 @@ TEST(a_share_ends_at_its_own_threshold)
     assert_true(ruled->episodes[0].said.threshold == 0.5);
 }
 
-/* NaN heads are counted as measured heads. The episode of a share ends only if
-   the share would be too small even if the condition held for all NaN heads. */
+/* A head that is NaN counts as measured. An episode of a rule on the share of
+   heads ends only if the share would be too small even with all NaN heads
+   included in it. */
 TEST(a_share_with_nan_heads_waits_for_them)
 {
     const float bad[] = {1, 1, 1, 9, 9, 9}, doubt[] = {1, NAN, NAN, 9, 9, 9};
@@ -322,8 +323,9 @@ TEST(a_ceiling_scales_the_threshold)
     assert_int_equal(ruled->n, 0);
 }
 
-/* Tests the median as a reference, also for values far from the range of
-   entropies. Values for which the rule holds are not added to the history. */
+/* Tests rules that compare with the median of past values, also with values far
+   from the range of entropies. Values for which the rule holds are not added to
+   the past values. */
 TEST(a_history_is_the_median_of_its_unit)
 {
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);

@@ -102,8 +102,8 @@ typedef struct oracle {
     size_t n_units, n_references;
     verdict said[MAX_SAMPLES][MAX_UNITS];
     double x[MAX_SAMPLES][MAX_UNITS];
-    bool holds[MAX_SAMPLES][MAX_VALUES]; /* true if the condition holds for this
-                                            head of a share */
+    bool holds[MAX_SAMPLES][MAX_VALUES]; /* true if the head counts in a rule on
+                                            the share of heads */
     bool active[MAX_UNITS];
     size_t since; /* first sample after the end of the last episode */
     double past[MAX_VALUES][MAX_SAMPLES]; /* (n_past) sorted */

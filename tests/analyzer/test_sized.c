@@ -89,7 +89,7 @@ TEST(an_old_program_gets_as_much_as_fits)
     assert_int_equal(memory.of_somebody_else, 2);
     new_struct larger = {sizeof larger, 1, 2, 3};
     assert_int_equal(es_sized_give(&larger, &ours, sizeof ours, "es_x"), ES_OK);
-    /* The number of bytes that the library's version of the struct has. */
+    /* The caller learns the size of the library's version of the struct. */
     assert_int_equal(larger.size, sizeof ours);
     assert_int_equal(larger.b, 6);
     assert_int_equal(larger.c, 3);

@@ -62,7 +62,8 @@ TEST(a_stride_selects_one_column)
     assert_int_equal(summary.n_finite, 3);
 }
 
-/* The two passes keep the spread of values far from zero exact. */
+/* Two passes over the values make the standard deviation exact, even if the
+ * values are far from zero. */
 TEST(a_spread_about_a_large_mean_is_exact)
 {
     const float x[] = {16777210.0F, 16777211.0F, 16777212.0F};

@@ -161,7 +161,7 @@ TEST(a_missing_robust_line_has_a_reason)
 }
 
 /* The expected values were computed by scipy's gaussian_filter1d(sigma=1.2,
- * truncate=2.5, mode="nearest") for each stretch. */
+ * truncate=2.5, mode="nearest") for each part between gaps. */
 TEST(a_smooth_line_agrees_with_scipy_and_stops_at_gaps)
 {
     float y[] = {3.5F, 3.25F, 9,   2.75F, 3,     2.5F,     2.5F, 2.75F,

@@ -3,9 +3,9 @@
    variable WRAPPED selects a fault:
  *
  *   no-device  no device can be opened
- *   fails      the device fails when it is waited for the fifth time; all
- *              memory is NaN from then on
- *   fp16       the device supports fp16, with a scaled loss
+ *   fails      the device fails at the fifth call of `wait`; from then on all
+ *              memory is NaN
+ *   fp16       the device supports fp16 and scales the loss
  *
  * If built with STAMP, the library claims to be from another build. */
 #include "hooks/trainer/model/ops.h"
@@ -33,7 +33,7 @@ static es_status open_device(es_backend **out, int n_threads)
     return es_cpu_ops.open(out, n_threads);
 }
 
-/* Releases memory, which is possible only while the back-end is open. */
+/* Releases memory. Aborts if the back-end is already closed. */
 static void release(es_backend *backend, es_mem *memory)
 {
     if (!backend)

@@ -57,7 +57,7 @@ static const char *text_at(const char *place)
     return es_json_text_at(root, place);
 }
 
-/* Checks the state that JSON gives for a missing number. */
+/* Checks the JSON member `place`_state, which says why a number is missing. */
 static void state_at(const char *place, const char *expected)
 {
     char member[128];
@@ -378,14 +378,14 @@ TEST(printed_numbers_are_in_the_json)
         size_t n = 0;
         compare_seeds(state, baselines[i]);
         gather_numbers(root, numbers, &n);
-        for (size_t run = 0; run < of.n; run++) { /* values that "runs" has
-                                                     outside of the
+        for (size_t run = 0; run < of.n; run++) { /* values that the JSON has
+                                                     in "runs", not in the
                                                      comparison */
             for (int band = 0; band < ES_N_BANDS; band++)
                 numbers[n++] = es_bands_fraction(&of.runs[run]->bands, band);
             numbers[n++] = of.runs[run]->m;
         }
-        numbers[n++] = 2; /* numbers of the runs in the matrix */
+        numbers[n++] = 2; /* the matrix refers to the runs by numbers */
         numbers[n++] = 3;
         AUTO_FREE char *text = es_compared_text(&of, (es_table_options){0});
         assert_true(assert_all_printed(text, numbers, n) > 60);
@@ -476,8 +476,8 @@ TEST(runs_with_little_information_are_compared)
     assert_json("compare_bare.json");
 }
 
-/* Keys and values of a run file must not control the terminal. If there are too
- * many keys, their number is reported instead. */
+/* Keys and values of a run's configuration must not control the terminal. If
+ * there are too many of them, the text says so instead of listing all. */
 TEST(hostile_configurations_do_no_harm)
 {
     static const char *const files[] = {"many.db", "evil.db"};
