@@ -228,8 +228,8 @@ static size_t assert_measured_samples(es_reader *x, es_reader *y)
     return n_samples;
 }
 
-/* An event file has no scalar for a sample that contains only missing values;
-   import restores all other samples. */
+/* A TensorBoard event file has no scalar for a sample that contains only
+   missing values. Import restores all other samples. */
 static void test_export__events_are_imported_bit_for_bit(void **state)
 {
     (void)state;

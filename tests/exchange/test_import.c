@@ -53,8 +53,8 @@ static void test_import__any_line_end_is_read(void **state)
     assert_calls("\n\n1,2\n\n3,4\n\n\n", same);
 }
 
-/* A CR at the end of one block of the reader and the LF that begins the next
-   are one line end. */
+/* The reader loads a file in blocks. If a CR ends one block and an LF begins
+   the next, they form a single line end. */
 static void test_import__a_cr_lf_on_a_block_border_is_one_line_end(void **state)
 {
     (void)state;
@@ -189,7 +189,8 @@ static void test_import__a_long_csv_is_read(void **state)
                  "0@1 _ 3 _ _\n1@1 4 _ _ _\n");
 }
 
-/* Spreadsheets and other programs write decimal commas and other spellings. */
+/* Other programs, such as spreadsheets, write decimal commas, semicolons
+ * between columns, and column names with capital letters. */
 static void test_import__a_long_csv_of_other_programs_is_read(void **state)
 {
     (void)state;
@@ -415,15 +416,16 @@ static void test_import__mutated_files_do_not_crash(void **state)
         n_ok += status == ES_OK;
         n_refused += status != ES_OK;
     }
-    /* The test is useful only if both outcomes are frequent. */
+    /* The test is useful only if many texts are accepted and many are refused.
+     */
     assert_true(n_ok > 500 && n_refused > 500);
 }
 
 /* --- limits
    ---------------------------------------------------------------- */
 
-/* Parses the header `head` and n lines, which are `fmt` with the numbers from 0
-   to n - 1. */
+/* Parses a text that consists of the header `head` and n lines. Line i, from 0,
+   is `fmt` with the number i. */
 static es_status parse_lines(const char *head, const char *fmt, int n)
 {
     char *text;

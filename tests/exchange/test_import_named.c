@@ -108,7 +108,8 @@ static void test_tags__wrong_patterns_are_refused(void **state)
     assert_int_equal(es_tag_pattern_check("{series}"), ES_OK);
 }
 
-/* The suggested pattern matches names with an unknown spelling. */
+/* If the spelling of the names is unknown, import suggests a pattern that
+ * matches them. */
 static void test_tags__a_pattern_is_guessed_for_unknown_names(void **state)
 {
     (void)state;
@@ -300,8 +301,9 @@ static void test_history__skipped_names_are_counted(void **state)
                    "exceed 4095");
 }
 
-/* Skipped are rows whose step is negative, missing or not an integer, as
-   loggers write for other metrics, and a row with a number that overflows. */
+/* Import skips a row with a number that overflows, and rows whose step is
+   negative, missing or not an integer. Loggers write such rows for other
+   metrics. */
 static void test_history__rows_without_a_step_are_skipped(void **state)
 {
     (void)state;
@@ -314,8 +316,9 @@ static void test_history__rows_without_a_step_are_skipped(void **state)
 }
 
 /* A single counter provides the steps of the complete file. Import chooses the
-   counter whose rows have the most numbers of heads. If several have as many,
-   the counter of the training loop precedes that of the logger. */
+   counter whose rows contain the most values of heads. If several counters have
+   equally many, the counter of the training loop takes precedence over the
+   logger's. */
 static void test_history__one_of_several_counters_is_chosen(void **state)
 {
     (void)state;
@@ -526,9 +529,9 @@ static uint32_t masked(const void *bytes, size_t n)
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* TensorFlow 2 writes a scalar as a tensor. Its value may be in tensor_content,
-   in float_val (packed or not), or a double. The step may precede or follow the
-   summary. */
+/* TensorFlow 2 writes a scalar as a tensor. Its value may be in tensor_content
+   or in float_val (packed or not), or it may be a double. The step may precede
+   or follow the summary. */
 static void test_events__scalars_in_tensors_are_read(void **state)
 {
     (void)state;

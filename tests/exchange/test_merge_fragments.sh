@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks that entropy-scan merge joins the fragments of a distributed training
-# run: rank 0 in run.db, rank 1 in run.rank1.db, both created here from long
-# CSV.
+# run: run.db of rank 0 and run.rank1.db of rank 1. The test creates both from
+# CSV files.
 set -uo pipefail
 . tests/support/tap.sh
 plan_dir

@@ -65,7 +65,7 @@ check 'existing runs are not trained again' eval '! grep -q training "$dir/compl
 check 'no texts overlap' apart light
 check 'no texts overlap in a column' apart column
 
-# Smoothing keeps a NaN, so that the curve has a gap.
+# Smoothing keeps a NaN, so the curve has a gap.
 awk 'BEGIN { print "step,layer,head,entropy"
     for (s = 0; s < 40; s++) printf "%d,0,0,%s\n", s, s == 20 ? "NaN" : 2 + s % 2 }' >"$dir/noise.csv"
 cd "$dir"

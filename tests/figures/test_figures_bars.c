@@ -1,5 +1,5 @@
-/* Tests the figures of bars and points, which are drawn from run files. Their
- * values must agree with the output of --json. */
+/* Tests the figures that consist of bars or points and are drawn from run
+ * files. Their values must agree with the output of --json. */
 #include "cli/figures/cost.h"
 #include "cli/runs/json.h"
 #include "render/picture_internal.h"

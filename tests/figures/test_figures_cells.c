@@ -25,8 +25,8 @@ static const char *write_run(void **state, const char *file, int64_t n_head,
 
 /* --- heatmap --------------------------------------------------------------*/
 
-/* Checks that the heatmap `f` equals a heatmap whose colour scale reaches from
- * low to high. */
+/* Checks that the heatmap of the runs in `f` equals a heatmap whose colour
+ * scale reaches from low to high. */
 static void assert_scale(es_figured *f, double low, double high)
 {
     es_heatmap_panel panels[2];
@@ -57,8 +57,8 @@ TEST(a_heatmap_scale_ends_at_m)
         size_t n, runs[2];
         double m[2], ceiling, low, high;
     } cases[] = {
-        /* all runs share one scale, which ends at the largest entropy of the
-         * runs */
+        /* all runs share one scale, which ends at the largest entropy in any of
+         * them */
         {1, {LOW}, {2}, 2, 0, 2},
         {2, {LOW, HIGH}, {2, 3.5}, 2, 0, 3.5},
         {2, {LOW, HIGH}, {2, 9}, 2, 0, 9},
@@ -98,8 +98,8 @@ TEST(a_heatmap_scale_suits_any_series)
         float values[N];
         const char *labels[3];
     } cases[] = {
-        /* a scale of thresholds begins at the smallest value, a scale of
-         * fractions at 0 */
+        /* the scale for thresholds begins at their smallest value; the scale
+         * for fractions begins at 0 */
         {"a.db",
          "theta",
          {2.01f, 2.02f, 2.03f, 2.04f, 2.05f, 2.09f},
@@ -139,7 +139,8 @@ TEST(a_delta_is_each_run_minus_the_base)
     AUTO_BY(es_unfigure) es_figured f;
     es_figure(&f, "entropy", 2, paths);
     AUTO(es_picture) picture = es_figured_picture(&f, es_draw_delta);
-    /* The colour scale of a delta is symmetric about zero. */
+    /* The colour scale for differences from the baseline is symmetric about
+     * zero. */
     ASSERT_SAYS(picture, "0.50", "−1.25", "NaN or infinite", "missing",
                 "difference from base.db", "other.db", "1.0", "−1.0");
     ASSERT_SAYS_NOT(picture, "1.50");
@@ -254,8 +255,8 @@ TEST(steps_keep_dips_and_nan)
     es_drawing_clear(&f.drawing);
 }
 
-/* If evaluations have unequal distances, no column is missing. A single step
- * gives one column. */
+/* Evaluations at unequal distances leave no column empty where there are
+ * samples. A run with a single step has one column. */
 TEST(samples_fill_columns_until_the_next_one)
 {
     static const int64_t at[] = {0, 10, 20, 30, 130, 230, 330, 630};

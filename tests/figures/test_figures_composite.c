@@ -109,8 +109,8 @@ static void check_page(void **state, es_figure_style style)
     es_assert_ok(es_composite_draw(&picture, c.drawings, kinds, N_PARTS));
     for (size_t i = 0; i < 6; i++)
         at[i] = find_text(picture, letters[i]);
-    /* Widths of cells are rounded to half points, so that the plots may differ
-     * slightly. */
+    /* The widths of cells are rounded to half points, so the positions of the
+     * plots may differ slightly. */
     for (size_t i = 2; i < 6; i++) {
         assert_true(fabs(at[i]->x - at[i - 2]->x) < 2.5);
         /* there is space between the note of a figure and the title of the next

@@ -33,7 +33,7 @@ enum { N_CHECKED = sizeof figures / sizeof *figures };
 
 /* --- runs -----------------------------------------------------------------*/
 
-/* Returns the value of head or layer i (of n) at a step. */
+/* A function that returns the value of head or layer i (of n) at a step. */
 typedef float value_of(int64_t step, size_t i, size_t n);
 
 typedef struct extreme {
@@ -255,8 +255,8 @@ static bool is_golden(es_picture *picture, const pair *p, size_t figure)
     return picture && picture_is_golden(picture, name);
 }
 
-/* Draws the picture with characters, once for every kind of terminal, also on a
- * narrow one. */
+/* Draws the picture with characters, for every kind of terminal, both at its
+ * natural width and 33 columns wide. Returns true if all drawings fit. */
 static bool has_cells(const es_picture *picture)
 {
     for (int depth = ES_DEPTH_ASCII; depth <= ES_DEPTH_TRUE; depth++)

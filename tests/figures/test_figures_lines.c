@@ -434,8 +434,9 @@ static const char *write_loss(void **state, size_t i, es_phase phase,
     return path;
 }
 
-/* Counts the arrows above the plot; those with the value `text` unless it is
- * NULL. Only their texts have this size. */
+/* Counts the arrows above the plot whose value is written as `text`, or all
+ * arrows if `text` is NULL. Recognises them by the size of their text, which no
+ * other text has. */
 static size_t count_arrows(const es_picture *picture, const char *text)
 {
     size_t n = 0;
@@ -448,8 +449,9 @@ static size_t count_arrows(const es_picture *picture, const char *text)
     return n;
 }
 
-/* The axis fits the last two thirds of every run: the run of nine samples from
- * the fourth sample on. Values above have an arrow unless --full is given. */
+/* The axis fits the last two thirds of every run, which for a run of nine
+ * samples begin with its fourth sample. Larger values are marked by arrows,
+ * unless --full is given. */
 TEST(the_axis_fits_the_last_two_thirds)
 {
     enum { RUNS_MOST = 2, LONGEST = 9 };
@@ -475,12 +477,12 @@ TEST(the_axis_fits_the_last_two_thirds)
          NULL},
         {ES_PHASE_TRAIN, {{NAN}}, {1}, NULL},
         {ES_PHASE_TRAIN, {{5}}, {1}, NULL},
-        /* a single sample beside a longer run, and a shorter run */
+        /* two runs, of which the second has a single sample or is shorter */
         {ES_PHASE_TRAIN, {{9, 8, 7, 3, 3, 3, 3, 3, 3}, {8}}, {9, 1}, "9"},
         {ES_PHASE_TRAIN, {{9, 8, 7, 3, 3, 3, 3, 3, 3}, {8, 6, 6}}, {9, 3}, "9"},
         /* held-out values count */
         {ES_PHASE_EVAL, {{12, 8, 7, 6, 3, 3, 3, 3, 3}}, {9}, "12"},
-        /* a run that diverges does not count if there are others */
+        /* the axis does not fit a run that diverges if there are other runs */
         {ES_PHASE_TRAIN,
          {{3, 3, 3, 3, 3, 3, 3, 3, 3}, {3, 3, 3, 99, 98}},
          {9, 5},
@@ -515,7 +517,8 @@ TEST(the_axis_fits_the_last_two_thirds)
     }
 }
 
-/* A single huge loss does not flatten all other values. */
+/* A single huge loss must not compress all other values at the bottom of the
+ * plot. */
 TEST(outliers_are_above_the_axis)
 {
     float losses[60];
@@ -526,7 +529,8 @@ TEST(outliers_are_above_the_axis)
     es_figure(&s, "loss", 1, &path);
     AUTO(es_picture) picture = es_figured_picture(&s, es_draw_loss);
     assert_int_equal(count_arrows(picture, "10⁶"), 1);
-    assert_int_equal(count_arrows(picture, NULL), 2); /* and the first value */
+    assert_int_equal(count_arrows(picture, NULL), 2); /* the other arrow belongs
+                                                         to the first value */
 }
 
 TEST(tokens_must_be_known)

@@ -8,7 +8,7 @@
 
 enum { LAYERS = 3, HEADS = 2, MOST = 400 };
 
-/* Runs that are recorded in one file, and their drawing. */
+/* Runs that are recorded in one file, and the options of the figure. */
 typedef struct shown {
     es_recorded file;
     es_run_summary *runs[MOST];
@@ -178,8 +178,8 @@ static es_picture *draw_kind(const shown *of, es_figure_kind kind)
         es_figure_draw_runs(&picture, kind, &job, ES_FORMAT_SVG), &picture);
 }
 
-/* For 96 configurations with four seeds each, heatmaps are thumbnails, curves
- * have panels of merged seeds, and bands are rows. */
+/* If there are many runs, heatmaps are drawn as thumbnails, curves have one
+ * panel for all seeds of a configuration, and bands become rows of a table. */
 TEST(pictures_of_many_runs_are_small)
 {
     char config[32];

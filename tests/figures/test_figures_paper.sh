@@ -5,7 +5,7 @@
 plan_dir
 cd "$dir"
 
-# Imports a run of two layers with three heads, and one step.
+# Imports a run that has two layers of three heads and a single step.
 run() { # FILE ENTROPY CONFIG [SEED]
     cat >run.csv <<END
 # arch: SM

@@ -114,7 +114,7 @@ stop_file() {
 check 'a file RUN.db.stop ends the run with a checkpoint and exit code 0' stop_file
 
 # Returns false while the first signal is still pending. The second signal must
-# not be sent before, because the kernel would merge the two signals.
+# not be sent until then, because the kernel would merge the two signals.
 none_pends() { ended "$trainer" || grep -q '^ShdPnd:[[:space:]]*0*$' "/proc/$trainer/status"; }
 in_the_step() { # SIGNAL TICKS
     start "${model[@]}" --accumulate 65536 --checkpoint-every 1 --no-record \

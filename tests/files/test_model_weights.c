@@ -25,8 +25,8 @@ static void multiply(const es_small_model *s, const char *name, float factor)
     es_assert_ok(es_model_set(s->model, es_small_find(s, name), values, n));
 }
 
-/* Returns the loss of a forward pass, which is a pass in training if `training`
-   is true. */
+/* Returns the loss of a forward pass, in training mode if `training` is true.
+ */
 static double loss_of(es_small_model *s, bool training)
 {
     es_assert_ok(es_model_forward(s->model, &s->losses, s->tokens, s->targets,
@@ -161,7 +161,7 @@ static bool moved(const es_small_model *s, float kept[CAPACITY])
     return differs;
 }
 
-/* Each step makes one power iteration, in its first training pass. */
+/* Each training step makes one power iteration, in its first forward pass. */
 TEST(one_iteration_is_made_per_step)
 {
     AUTO_BY(es_small_close)

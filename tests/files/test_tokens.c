@@ -62,8 +62,8 @@ static es_tokens *open_file(void)
 
 TEST(the_hash_is_as_documented)
 {
-    /* The expected checksums are computed step by step as the definition
-       states, for no word and for one word. */
+    /* The expected checksums of an empty text and of a text that fits into one
+       8-byte word are computed step by step, as the definition states. */
     uint64_t h = UINT64_C(0xcbf29ce484222325);
     uint64_t empty = h ^ h >> 33;
     empty *= UINT64_C(0xff51afd7ed558ccd);
@@ -75,8 +75,8 @@ TEST(the_hash_is_as_documented)
     h *= UINT64_C(0xff51afd7ed558ccd);
     assert_true(es_tokens_hash("ab", 2) == (h ^ h >> 33));
     assert_true(es_tokens_hash("ab\0", 3) != es_tokens_hash("ab", 2));
-    /* A change of the top bits of two words must change the checksum. With
-     * multiplications alone the two changes would cancel. */
+    /* A change of the top bits of two words must change the checksum. If the
+     * words were only multiplied, the two changes would cancel. */
     unsigned char twice[24] = {1, 2, 3}, flipped[24] = {1, 2, 3};
     flipped[7] ^= 0x80;
     flipped[15] ^= 0x80;

@@ -14,8 +14,8 @@ static es_weights_case *open_neox(void)
 }
 
 /**
- * Asserts that a model with the weights in the current file computes the logits
- * of the reference.
+ * Asserts that a model with the weights of the case `f` computes the reference
+ * logits.
  */
 static void assert_same_function(const es_weights_case *f)
 {

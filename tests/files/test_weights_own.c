@@ -1,6 +1,6 @@
 /* Tests weights from the trainer's own checkpoints. Every array is loaded into
-   the same model, and into a model whose additional parts do not change the
-   function. */
+   a model of the same architecture, and into models with additional parts that
+   do not change the function. */
 #include "hooks/trainer/files/checkpoint.h"
 #include "hooks/trainer/files/weights.h"
 #include "tests/support/scratch.h"

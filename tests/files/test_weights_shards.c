@@ -117,8 +117,8 @@ TEST(an_index_that_does_not_match_its_files_is_refused)
 
 /* Runs a model whose LayerNorm is linear, because its epsilon is much larger
    than any variance, as in the published models. The weights of LayerNorm are
-   multiplied by `factor`, the square root of epsilon, so that every epsilon
-   must give the same function. */
+   multiplied by `factor`, the square root of epsilon, so the function must be
+   the same for every epsilon. */
 static float *run_linear(es_weights_case *f, const char *epsilon, float factor)
 {
     char note[256], text[64];

@@ -62,7 +62,7 @@ file_has 'unknown values are null with a reason' x.json \
 check 'the result is reproducible' sh -c '"$0" importance tree --json | cmp - x.json' "$scan"
 
 # Runs that end in NaN have no perplexity, but the step of their first NaN is an
-# outcome.
+# outcome whose causes can be ranked.
 make_run nan1 '{"lr":1,"drop":0,"act":"G"}' NaN 2 3
 make_run nan2 '{"lr":1,"drop":0.1,"act":"R"}' NaN 2 3
 make_run nan3 '{"lr":1,"drop":0.2,"act":"R"}' NaN 2 3

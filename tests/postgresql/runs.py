@@ -4,8 +4,9 @@
     runs.py make DIR N_RUNS N_SAMPLES L H [SEED]
                              writes DIR/0/run-0.db, ...; half of the samples are
                              entropies; the values include unusual bit patterns
-    runs.py compare DIR      compares the database of libpq's variables with all run
-                             files below DIR: each run once, every bit
+    runs.py compare DIR      checks that the database to which libpq's environment
+                             variables refer contains each run below DIR exactly once,
+                             with every bit
     runs.py values RUN.db    compares the view sample_value of the database with the
                              rows of entropy-scan sql
 """
@@ -28,7 +29,7 @@ RUN = ("uuid, name, arch, family, n_layer, n_head, d_model, ctx, vocab, batch, s
 
 
 def numbers(chance, n):
-    """Returns n float32 between 2^-7 and 2, some replaced by unusual values, as bytes."""
+    """Returns the bytes of n float32 between 2^-7 and 2, some replaced by unusual values."""
     bits = int.from_bytes(chance.randbytes(4 * n), "little")
     mask = int.from_bytes(struct.pack("<I", 0x03FFFFFF) * n, "little")
     base = int.from_bytes(struct.pack("<I", 0x3C000000) * n, "little")
@@ -122,7 +123,7 @@ def rows(sql):
 
 
 def as_array(value):
-    """Returns PostgreSQL's binary form of a real[] whose elements are these little-endian float32."""
+    """Returns PostgreSQL's binary form of a real[] with the little-endian floats in `value`."""
     n = len(value) // 4
     values = array.array("I", value)
     values.byteswap()

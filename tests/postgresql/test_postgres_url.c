@@ -103,8 +103,9 @@ TEST(only_postgresql_urls_are_recognised)
 }
 
 #ifdef HAS_HEADER
-/* Our declaration of these functions differs from libpq's only in the name of a
-   type; the test compares the members of the two types instead. */
+/* Returns true for functions whose declaration here differs from libpq's, but
+   only in the name of a type. For these, the test compares the members of the
+   types. */
 static bool is_apart(const char *name)
 {
     static const char *const apart[] = {"conninfoParse", "conninfoFree",

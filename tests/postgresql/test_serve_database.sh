@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests that entropy-scan serve shows the runs of a database, and new ones.
+# Tests that entropy-scan serve shows the runs of a database, including runs
+# that are added while it serves.
 . tests/support/tap.sh
 . tests/support/background.sh
 . tests/support/postgres.sh

@@ -54,7 +54,7 @@ check "a verb's manual page lists no verbs" sh -c '! echo "$1" | grep -q ^VERBS'
 exits 'help accepts one verb at a time' 2 'only --man and --all take a verb' "$scan" help import --completion
 rm page.txt
 
-# Verbs with options of their own, which entropy-scan RUN.db still accepts.
+# These verbs have separate options, which entropy-scan RUN.db accepts, too.
 for verb in '' draw compare tui trends summarise; do
     check "the help of '$verb' fits into 60 lines" test "$("$scan" help $verb | wc -l)" -le 60
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Simulates a file system that several hosts share. Recordings are written as
-# fragments, and all programs can read fragments. A run file with a write-ahead
-# log of SQLite is refused.
+# fragments, and all programs can read fragments. A run file with an SQLite
+# write-ahead log is refused.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir

@@ -7,8 +7,9 @@ plan_dir
 write_source "$dir/src"
 "$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
 
-# A library for LD_PRELOAD. fcntl fails once, at the first release of an exclusive
-# lock on the first read mark of FILE-shm after the opening. SQLite does not pause between its attempts.
+# A library for LD_PRELOAD. After the file was opened, it makes fcntl fail once:
+# at the first release of an exclusive lock on the first read mark in FILE-shm.
+# It also makes SQLite's pauses between attempts end at once.
 cat >"$dir/locks.c" <<'END'
 #include <errno.h>
 #include <fcntl.h>

@@ -185,8 +185,8 @@ TEST(a_value_that_is_not_finite_has_only_its_text)
         }
 }
 
-/* The text of a low part of a stack, or its detail, is to the right of the
- * stack, in the middle of the part and below the total. */
+/* If a part of a stack is too low for its text, the text is to the right of the
+ * stack, at the height of the part's middle and below the total. */
 TEST(texts_of_low_parts_are_beside_the_stack)
 {
     static const double values[] = {1.5, 60, 37, 1.5};
@@ -237,7 +237,8 @@ TEST(long_names_are_cut)
     }
 }
 
-/* At the width of a paper's column, all labels but the first would be cut. */
+/* In a figure as wide as a paper's column, all labels except the first would be
+ * cut if they were horizontal. */
 TEST(group_labels_that_would_be_cut_are_turned)
 {
     enum { N = 7 };

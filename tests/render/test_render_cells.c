@@ -106,7 +106,8 @@ TEST(a_narrow_grid_shows_the_whole_page)
     assert_int_equal(screen->width, 30);
     assert_int_equal(screen->height, 8);
     assert_int_equal(es_cells_draw(&same, picture, 100, ES_DEPTH_TRUE), ES_OK);
-    assert_int_equal(same->width, 60); /* a wide one does not enlarge it */
+    assert_int_equal(same->width, 60); /* a wider terminal does not enlarge the
+                                          drawing */
 }
 
 TEST(the_text_format_has_no_colours)
@@ -147,8 +148,8 @@ TEST(texts_have_the_place_of_the_picture)
     assert_ascii(p, "left           right\n\n         mid\n\n");
 }
 
-/* Texts that would join to another text, such as two numbers, are moved to
- * another row, or left out if that is taken too. */
+/* A text that would touch another one, as two numbers would, is moved to
+ * another row, or left out if that row is occupied, too. */
 TEST(texts_do_not_touch)
 {
     AUTO(es_picture) p = blank(12, 3);

@@ -91,7 +91,7 @@ static void check_spans_touch(const es_picture *picture)
 
 TEST(spans_touch)
 {
-    /* A line has fewer samples than columns, about as many, or more. */
+    /* lines with fewer samples than pixel columns, about as many, or more */
     static const size_t counts[] = {300, 700, 3000};
     for (size_t k = 0; k < 3; k++) {
         AUTO_BY(bundle_free) bundle b = bundle_new(1, counts[k], 0);

@@ -230,10 +230,11 @@ TEST(a_column_of_many_panels_fits_on_a_page)
     assert_true(width == 234 && free_height > 1000);
     sides_of(&width, &height, 648, 0);
     assert_true(width == 234 && height <= 648);
-    /* The limit makes the page lower, by less than half. */
+    /* If only one column of panels is allowed, the limit of 648 points makes
+     * the page lower, but by less than half. */
     sides_of(&width, &narrow, 648, 1);
     assert_true(narrow < 0.85 * free_height && narrow > 0.5 * free_height);
-    /* A page that is not too high stays unchanged. */
+    /* A limit that exceeds the natural height of the page changes nothing. */
     sides_of(&width, &height, 5000, 0);
     assert_true(height == free_height);
 }
@@ -334,8 +335,8 @@ TEST(panels_of_equal_cells_have_numbers_together)
     es_picture_free(picture);
 }
 
-/* All powers of ten have the same distance on the colour bar. Values below the
- * scale have the colour of its lower end. */
+/* Powers of ten are equally spaced on the colour bar. Values below the scale
+ * have the colour of its lower end. */
 TEST(a_logarithmic_scale_has_decades)
 {
     const es_color_scale scale = {0.5, 5e5, true, ES_COLORMAP_VIRIDIS};

@@ -72,8 +72,8 @@ TEST(a_logarithmic_scale_shows_zeros)
     assert_non_null(strstr(es_message(), "cannot show -0.5"));
 }
 
-/* Counts the pixels that have the colour of a curve, in the row of the plot at
- * the height of `value`. */
+/* Counts the pixels with the colour of a curve in the pixel row at the height
+ * of `value`. */
 static size_t seen_in_row(const shot *s, size_t curve, double value)
 {
     const es_box *plot = &s->sheet.blocks[0].plot;
@@ -119,9 +119,9 @@ TEST(values_beyond_the_limit_are_clipped_and_marked)
     shot_clear(&s);
 }
 
-/* Arrows that would overlap are merged into that of the largest value; an arrow
- * near the right edge has its value to its left. A value is also above the plot
- * if only the area or the ring around it is. */
+/* Of arrows that would overlap, only the one with the largest value is drawn.
+ * An arrow near the right edge has its value to its left. A value has an arrow
+ * even if only the shaded area or the ring around it extends above the plot. */
 TEST(each_arrow_has_the_largest_value)
 {
     enum { N = 101 };
@@ -208,7 +208,7 @@ static void check_samples(es_curves_colors colors)
     shot s = shot_of(&figure, 4);
     for (size_t i = 0; i < N; i++)
         assert_true(seen_in_row(&s, i, i < N - 1 ? 2 : 1) >= 2);
-    /* A sample that differs from the other lines is drawn at its own place. */
+    /* A sample that differs from those of the other lines is not moved. */
     if (colors == ES_CURVES_BY_DEPTH)
         assert_int_equal(pixel(&s, 0, 0, 1), color_of(&s, N - 1));
     assert_true(picture_says(s.picture, "identical points are offset"));
@@ -268,7 +268,7 @@ TEST(a_mark_on_another_mark_is_hollow)
         row(&b, 0)[k] = 2;
         row(&b, 1)[k] = k == 2 ? 2.001f : (float)k;
     }
-    /* An open mark is drawn on a dot in the background colour. */
+    /* A hollow mark is drawn on a dot in the background colour. */
     b.curves[1].color = 1;
     const es_curves_panel panel = {"crossing", NULL, b.curves, 2};
     es_curves figure = figure_of(&panel, 1);
@@ -357,8 +357,8 @@ TEST(categories_are_golden)
     assert_golden(picture, "curves_categories");
 }
 
-/* A wide panel on a page with other figures is not higher than their panels,
- * as it would be alone. */
+/* A wide panel that shares a page with other figures is not higher than their
+ * panels. Alone on a page, it would be higher. */
 TEST(a_panel_among_other_figures_is_flat)
 {
     AUTO_BY(bundle_free) bundle b = bundle_new(1, 9, 0);

@@ -7,8 +7,8 @@
 
 enum { SIZE = 12, MOST = 40 };
 
-/** Fills in a causal attention map. Higher map numbers are less local, and map
- *  2 contains a NaN. */
+/** Fills in the causal attention map with the number `map`. The higher the
+ *  number, the less local is the attention. Map 2 contains a NaN. */
 static void fill(float *values, int map)
 {
     for (int q = 0; q < SIZE; q++)

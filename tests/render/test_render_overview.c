@@ -111,7 +111,7 @@ TEST(small_shares_are_beside_the_bar)
     ASSERT_SAYS(picture, "4%", "0.7%", "<0.1%", "95%", "100%");
     ASSERT_SAYS_NOT(picture, "0%");
     es_picture_free(picture);
-    figure.style.width = 234; /* too narrow for all of them */
+    figure.style.width = 234; /* too narrow for all percentages */
     sound_picture(es_overview_draw(&picture, &figure), &picture);
     es_picture_free(picture);
 }

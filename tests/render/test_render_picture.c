@@ -38,8 +38,8 @@ TEST(size_is_checked)
     es_picture_free(NULL);
 }
 
-/* Calls every append function several times, each time with `bad` for another
- * numeric argument. */
+/* Calls every append function several times. Each call passes `bad` as a
+ * different numeric argument. */
 static void append_bad(es_picture *p, double bad)
 {
     es_picture_rect(p, bad, 1, 1, 1, red);
@@ -342,7 +342,7 @@ TEST(leftward_text_is_turned)
         {SHALOM " 12 (a)", "(a) 12 " MOLAHS, true},
         {SHALOM " [x] 3.5", "3.5 [x] " MOLAHS, true},
         {SALAM, MALAS, true},
-        /* Digits have no direction. */
+        /* Digits do not determine the direction of a text. */
         {"1 " SALAM, MALAS " 1", true},
         /* A combining mark precedes its letter in the drawn form. */
         {"\u05e0\u05b4\u05d3", "\u05d3\u05b4\u05e0", true},

@@ -55,8 +55,9 @@ static bool is_named(uint32_t color, unsigned n)
     return color == 0xffffff;
 }
 
-/* Merged blends differ from the original by a bounded amount, and the colours
- * of shapes stay exact. */
+/* If the smoothed edges of letters need too many colours, similar colours share
+ * a palette entry. They change by a bounded amount only; the colours of shapes
+ * stay exact. */
 TEST(blends_share_entries)
 {
     AUTO(es_picture) picture = squares(120);

@@ -184,8 +184,8 @@ TEST(one_nan_is_marked)
     assert_true(picture_says(picture, "NaN or infinite"));
     assert_true(picture_image(&image, picture, 2));
     assert_in_range(image.n_palette, 64, 256);
-    /* In the key, the square has 15 x 15 pixels within its frame; each mark at
-     * an edge has 2 x 6. */
+    /* In the legend, the square for NaN has 15 x 15 pixels within its frame.
+     * Each mark at an edge of the raster has 2 x 6 pixels. */
     assert_true(count_color(&image, alarm) >= 15 * 15 + 12 + 12 + 1);
     free_model(&m);
 }
@@ -241,8 +241,8 @@ TEST(ticks_are_at_samples)
     }
 }
 
-/* At the width of a paper's column, one, two or three rasters side by side have
- * names on their axes. */
+/* In a figure as wide as a paper's column, one, two or three rasters side by
+ * side have names on their axes. */
 TEST(a_narrow_raster_has_names_of_its_axes)
 {
     model m = make_model(3, 4, 50);

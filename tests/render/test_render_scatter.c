@@ -121,7 +121,7 @@ static double distance_to(const es_picture *picture, const char *label,
     return NAN;
 }
 
-/* The distance between two points is at most the width of their labels. */
+/* Two points are at most as far apart as their labels are wide. */
 TEST(labels_are_not_next_to_other_points)
 {
     for (int i = 4; i <= 40; i++) {
@@ -164,7 +164,7 @@ TEST(no_point_beats_the_front)
     es_picture_free(drawn(&figure));
 }
 
-/* On a logarithmic axis, all powers of ten have the same distance. */
+/* Powers of ten are equally spaced on a logarithmic axis. */
 TEST(points_are_at_their_values)
 {
     static const es_point points[] = {AT(10, 1000, "a"), AT(100, 10, "b"),
@@ -182,7 +182,8 @@ TEST(points_are_at_their_values)
     assert_true(b[1] > c[1] && c[1] > a[1]);
 }
 
-/* Point 100 has an interval from 40 to 200, in which other points lie. */
+/* The point at x = 100 has an interval from 40 to 200, which includes the x
+ * values of other points. */
 TEST(an_interval_is_a_line_through_its_point)
 {
     static const es_point points[] = {
@@ -244,8 +245,8 @@ static es_status draw(es_picture **out, const void *figure)
 TEST(a_requested_size_is_kept)
 {
     AUTO_FREE bundle *b = bundle_new(5, 1);
-    /* If the page were small, the labels would be in the list below the
-     * plot. */
+    /* On a small page, the labels would be listed below the plot and change its
+     * size. */
     for (size_t i = 0; i < 5; i++)
         b->points[i].label = NULL;
     assert_sizes_are_kept(draw, &b->figure, &b->figure.style);

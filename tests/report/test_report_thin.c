@@ -1,5 +1,6 @@
-/* Tests how long series are thinned for a report: the right samples are kept.
- * Also tests the shares of the page and base64. */
+/* Tests that thinning a long series for a report keeps the right samples. Also
+ * tests how the number of values on a page is divided among series, and base64.
+ */
 #include "cli/report/report.h"
 #include "cli/report/thin.h"
 #include "tests/support/test.h"
@@ -157,8 +158,8 @@ TEST(base64_is_that_of_rfc_4648)
 
 /* --- shares of the page ---------------------------------------------------*/
 
-/* Computes the shares of n series, which have n_samples[i] samples of 9
- * values. */
+/* Computes the shares of n series in a page of n_values numbers. Series i has
+ * n_samples[i] samples, each with a step and 9 values. */
 static void allot(size_t *shares, const size_t *n_samples, size_t n,
                   size_t n_values)
 {
@@ -183,11 +184,11 @@ TEST(small_series_leave_their_rest_to_others)
     assert_int_equal(shares[2], 300);
     allot(shares, (const size_t[]){10, 1000, 1000}, 3, 1100);
     assert_int_equal(shares[0], 100);
-    /* The two long series share the rest equally. */
+    /* the two long series share the rest equally */
     assert_int_equal(shares[1], 500);
     assert_int_equal(shares[2], 500);
     allot(shares, (const size_t[]){10, 30, 1000}, 3, 800);
-    /* Fits into the share that remains after the first. */
+    /* The second series is smaller than half of what the first leaves. */
     assert_int_equal(shares[1], 300);
     assert_int_equal(shares[2], 400);
     allot(shares, (const size_t[]){10, 30, 1000}, 3, 0);

@@ -36,8 +36,8 @@ class Browser:
         options = {
             "binary": shutil.which("chromium"),
             "args": ARGUMENTS + [f"--user-data-dir={profile}"],
-            # Without the last, Chromium holds back a second download that
-            # begins more than five seconds after the click.
+            # Without the last preference, Chromium holds back a second download
+            # that begins more than five seconds after the click.
             "prefs": {"download.default_directory": downloads,
                       "download.prompt_for_download": False,
                       "profile.default_content_setting_values"

@@ -200,8 +200,8 @@ static void log_end(void *user)
     fputs("]\n", l->stream);
 }
 
-/* Reads the files with `n_processes` and returns the journal, which the caller
-   frees. */
+/* Reads the files with n_processes processes. Returns a text that lists all
+   calls of the sink, which the caller frees. */
 static char *gathered(journal *l, char **files, size_t n_processes)
 {
     char *text = NULL;

@@ -1,4 +1,5 @@
-/* Labels of runs show the fewest settings that distinguish the runs. */
+/* Tests that the labels of runs show the fewest settings that distinguish the
+ * runs. */
 #include "analyzer/base/display.h"
 #include "cli/runs/labels.h"
 #include "tests/support/recorded.h"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tests samples/aero/path.sh with tiny models: every step of AERO's way is in the table
-# and begins with the results of the last one, and no model is trained twice.
+# Tests samples/aero/path.sh with tiny models: the table has a row for every step of
+# AERO, a step begins with the weights of the step before if the architecture allows
+# this, and no model is trained twice.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir

@@ -6,8 +6,8 @@ plan_dir
 cd "$dir"
 
 # Writes a run of a model with two window layers, whose ceiling is 2 nats, and a
-# full layer with 4.5 nats. The window layers are uniform, but no head would be
-# high relative to the single ceiling of the run.
+# full layer, whose ceiling is 4.5 nats. The heads of the window layers attend
+# uniformly, but none would be high relative to the single ceiling of the run.
 run() { # PATH STEPS-APART CONFIG [PROGRAM]
     {
         printf '# name: gemma\n# arch: SM\n# ctx: 256\n# config: %s\n' "$3"

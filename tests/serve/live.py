@@ -1,4 +1,4 @@
-"""Shows a training to entropy-scan serve while it runs."""
+"""Trains models while entropy-scan serve shows their runs."""
 import os
 import signal
 import subprocess
@@ -54,7 +54,7 @@ check("the list says so", until(lambda: server.listed()["runs"][0]["status"] == 
 check("nothing remains of the request",
       set(os.listdir("live")) <= {"a.db", "a.db-wal", "a.db-shm"}, os.listdir("live"))
 
-# A learning rate at which the loss becomes NaN: an alert arises.
+# With this learning rate the loss becomes NaN, which raises an alert.
 training = train("b.db", "--steps", "400", "--lr", "1000", "--clip", "0")
 alert = events.find(lambda name, data: name == "alert" and data["severity"] in ("error", "critical"))
 listed = {run["key"]: run for run in server.listed()["runs"]}
@@ -68,7 +68,7 @@ name, version, data = later.next()
 check("a page that connects later first gets the version", name == "runs", name)
 server.ready(2)
 
-# A fragment, and a writer that is killed.
+# Record a fragment whose writer is killed.
 training = train("c.esf", "--store", "fragment", "--steps", "1000000")
 events.find(lambda name, data: name == "runs" and data["n"] == 3)
 old = []

@@ -16,7 +16,7 @@ from server import SCAN, Server, check, until
 
 os.chdir(sys.argv[1])
 TRAIN = os.path.join(os.environ["BUILD"], "entropy-train")
-# A training that collapses within its first hundred steps.
+# The options of a training run that collapses within its first hundred steps.
 COLLAPSE = ["--n-layer", "2", "--n-head", "3", "--d-model", "24", "--ctx", "16", "--batch", "4",
             "--record-every", "10", "--eval-every", "100000", "--eval-batches", "2",
             "--threads", "1", "--lr", "0.1", "--schedule", "constant", "--warm-up", "0", "--clip", "0"]
@@ -33,13 +33,14 @@ def train(path, *arguments):
 
 
 class Tab:
-    """A tab of the browser with the page of a server."""
+    """A browser tab that shows the page of a server."""
 
     def __init__(self, browser, server):
         self.browser, self.server = browser, server
 
     def open(self, hash=""):
-        """Opens the printed address, which gives the browser its token; then a link."""
+        """Opens the address that the server has printed, which gives the browser the token.
+        Then opens the page's address with `hash` appended, if it is given."""
         self.browser.open(self.server.address)
         if hash:
             self.browser.open("about:blank")
@@ -75,8 +76,8 @@ class Tab:
 
 
 def a_training_collapses(browser, server):
-    """A training that begins after the page shows its samples, its collapse and an alert;
-    a button stops it."""
+    """A training run that begins after the page was opened shows its samples, its collapse
+    and an alert; a button stops it."""
     tab = Tab(browser, server).open()
     check("a page without runs says so", tab.sees(
         "document.getElementById('empty').innerText.includes('no runs yet')"))
@@ -145,7 +146,7 @@ def files_change(browser, server):
 
 
 def html_and_nan(browser, server):
-    """Names are text, and a run without any finite value is drawn."""
+    """Names that contain HTML are shown as text. A run without any finite value is drawn."""
     with open("nan.csv", "w", encoding="utf-8") as file:
         file.write(f"# name: {make_runs.BITE}\n# ctx: 16\nstep,layer,head,entropy,loss\n")
         for step in range(5):
@@ -173,7 +174,7 @@ def html_and_nan(browser, server):
 
 
 def the_server_restarts(browser, server, options):
-    """Two tabs stay open while the server is away, and go on when it is back."""
+    """Two tabs stay open while the server is down, and continue when it runs again."""
     first = browser.window()
     browser.new_window()
     tab = Tab(browser, server).open()
@@ -223,7 +224,8 @@ def a_link_shows_the_view(browser, server):
 
 
 def a_frame_has_its_token(browser, server):
-    """A frame without the cookie gets the token in its address, and removes it there."""
+    """A frame without the cookie is given the token in its address, from which it removes
+    the token."""
     browser.forget_cookies()
     browser.open(server.address.split("?")[0] + "?embed=" + server.token + "#log=1")
     tab = Tab(browser, server)
@@ -236,7 +238,7 @@ def a_frame_has_its_token(browser, server):
 
 
 def a_sweep(browser, downloads, options):
-    """300 runs are listed, filtered and grouped; the document has only those in sight."""
+    """300 runs are listed, filtered and grouped. The document contains only visible rows."""
     os.mkdir("sweep")
     make_tree.main("other.db", 300, "sweep/all.db")
     server = Server("sweep", *options)

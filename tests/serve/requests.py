@@ -7,7 +7,8 @@ import subprocess
 
 from server import SCAN, Server, blocks, check, floats, until
 
-# A run with NaN, infinity and missing values, H != L, and a name made of HTML.
+# A run of 2 layers with 3 heads. It has NaN, infinite and missing values, and a
+# name that contains HTML.
 ODD = """# arch: SM
 # ctx: 8
 # name: <img src=x onerror=alert(1)>
@@ -36,7 +37,7 @@ def make_run(path, text):
 
 
 def long_text(steps):
-    """A run of one layer and one head."""
+    """Returns the CSV of a run with one layer, one head and the given number of steps."""
     rows = [f"{s},,,,{3 - s / steps}\n{s},0,0,{0.7 if s % 100 else 0.01},\n"
             for s in range(steps)]
     return "# arch: SM\n# ctx: 8\nstep,layer,head,entropy,loss\n" + "".join(rows)
@@ -143,7 +144,7 @@ def check_wrong(server, runs):
 
 
 def check_files(server):
-    """Files that appear, are damaged, replaced and removed."""
+    """Checks the answers while files appear, are damaged, replaced and removed."""
     shutil.copy("runs/odd.db", "runs/new.db")
     key = server.ready(4)["new.db"]["key"]
     version = server.listed()["version"]

@@ -43,7 +43,7 @@ class Answer:
 
 
 class Server:
-    """A running server; `token` is its token."""
+    """A running server. `token` is the token that requests must contain."""
 
     def __init__(self, *arguments, port=0):
         self.process = subprocess.Popen(
@@ -58,7 +58,7 @@ class Server:
         self.token = urllib.parse.parse_qs(url.query).get("token", [""])[0]
 
     def ask(self, path, method="GET", headers=None, token=True, body=None):
-        """Sends a request, by default with the token; the path is below the page."""
+        """Sends a request, by default with the token. `path` is relative to the page's address."""
         headers = dict(headers or {})
         if token:
             headers.setdefault("Authorization", "Bearer " + self.token)
@@ -70,7 +70,8 @@ class Server:
         return result
 
     def raw(self, data, wait=True):
-        """Sends bytes as they are; returns what comes back until the end."""
+        """Sends the bytes as they are. If `wait` is true, returns all bytes received until the
+        server closes the connection, otherwise the open connection."""
         peer = self.connect()
         peer.sendall(data)
         got = b""

@@ -54,7 +54,7 @@ else
     skip 'systemd accepts the unit' 'systemd-analyze is not installed'
 fi
 mkdir home && ln -s ../runs home/runs
-# systemd makes the folder of the state before it starts the service.
+# systemd creates the folder for state files before it starts the service.
 mkdir -p -m 700 state/entropy-scan
 command=$(sed -n 's/^ExecStart=//p' "$unit" | sed "s|%h|$PWD/home|; s|%S|$PWD/state|; s|--port 6007|--port 0 --until-eof|")
 output 'the command of the unit serves the runs' '^http://127.0.0.1:[0-9]+/\?token=' env PATH="$bin:$PATH" $command

@@ -124,7 +124,8 @@ cluster_stop() {
     local i
     [ ${#cluster_pids[@]} -gt 0 ] || return 0
     scancel --quiet --full --user root >/dev/null 2>&1
-    # slurmd first, munged last: each needs the later ones to end cleanly
+    # Stop slurmd first and munged last, because each daemon needs those started
+    # before it to end cleanly.
     for ((i = ${#cluster_pids[@]} - 1; i >= 0; i--)); do
         kill "${cluster_pids[i]}" 2>/dev/null
         wait "${cluster_pids[i]}" 2>/dev/null

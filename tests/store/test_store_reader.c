@@ -2,8 +2,8 @@
 #include "tests/support/recorded.h"
 #include "tests/support/test.h"
 
-/* An older program passes a shorter struct. A reader must not write behind it,
-   because the memory there may belong to other data. */
+/* An older program passes a shorter struct. A reader must not write beyond its
+   end, because the memory there may belong to other data. */
 TEST(an_older_program_gets_the_members_that_it_knows)
 {
     es_write_run(run_db, "first", 30);

@@ -439,9 +439,9 @@ static void exchange_in_index(const char *path, const char *index, size_t i,
 }
 
 /**
- * An index entry within a series belongs to another series, which ends a scan
- * of the series too early. The reader detects this because a search from the
- * end finds a later step.
+ * In the damaged index, an entry in the middle of a series belongs to another
+ * series, so a scan of the series ends too early. The reader detects this
+ * because a search from the end finds a later step.
  */
 TEST(a_series_that_ends_early_is_damage)
 {

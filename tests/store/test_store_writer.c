@@ -200,7 +200,8 @@ TEST(a_second_sample_replaces_the_first)
     es_assert_bits(back, second, 2);
 }
 
-/* Some of these steps would get the same rowid. */
+/* The writer computes rowids from the low 32 bits of steps, which are equal for
+ * some of these steps. */
 TEST(steps_come_in_any_order)
 {
     enum { N = 8 };

@@ -10,8 +10,8 @@ export PYTHONDONTWRITEBYTECODE=1
 nothing=$PATH PATH=$bin:$PATH
 
 healthy=300 # steps of a healthy training
-# Training with a learning rate of 1 or more collapses. The run would take
-# hours, so that even a slow machine stops it before its end.
+# Training with a learning rate of 1 or more collapses. Such a run would take
+# hours, so even on a slow machine it is stopped before its end.
 mkdir tools
 cat >tools/entropy-train <<END
 #!/bin/sh

@@ -91,8 +91,8 @@ TEST(text_takes_its_columns)
         {0, 0, 99, "模型-α", 6, "模型-α"},
         {6, 0, 99, "|", 1, "模型-α|"},
         {0, 1, 3, "模型", 2, "模"},
-        /* accents stay; characters that change direction or join emoji do
-           not */
+        /* accents are drawn; characters that change the direction of text or
+           join emoji are dropped */
         {0, 2, 99,
          "e\xcc\x81\xe2\x80\xae"
          "x\xe2\x81\xa6y\xef\xb8\x8f",
@@ -375,7 +375,7 @@ TEST(troubled_runs_are_golden)
     assert_golden(ES_DEPTH_ASCII, 80, "tui_troubled_ascii.txt");
 }
 
-/* Records a run of 96 layers with 128 heads, which has some steps and one
+/* Records a run of 96 layers with 128 heads over several steps. One value is
  * NaN. */
 static void write_deep(const char *path)
 {
