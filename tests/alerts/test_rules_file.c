@@ -110,8 +110,8 @@ TEST(every_threshold_is_set_and_printed)
     }
 }
 
-/* The printed examples, whose comment signs (semicolons) the test removes,
- * contain a rule for each aggregate. */
+/* The examples are printed as comments. The test removes the semicolons that
+ * mark them as comments, and checks that there is a rule for each aggregate. */
 TEST(examples_are_rules)
 {
     es_rules_file defaults;

@@ -18,9 +18,9 @@ static double worst_of_division(const es_division *how)
     return worst;
 }
 
-/* With the number of factors that es_polynomial_inverse returns, the
-   division has at most the requested error; with one factor less it has a
-   larger error. */
+/* With the number of factors that es_polynomial_inverse returns, the division
+   has at most the requested error; with one factor fewer its error is
+   larger. */
 TEST(a_division_has_its_error_with_the_factors_of_the_table)
 {
     static const double ks[] = {10, 100, 512, 1e3, 1e4, 1e6};

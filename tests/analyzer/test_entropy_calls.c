@@ -165,7 +165,8 @@ static void test_entropy_calls__missing_arguments_are_refused(void **state)
         es_qk_statistics(NULL, NULL, &c.queries, &c.keys, &c.shape, 1), ES_OK);
 }
 
-/** If all sequences are empty, there are no rows, and all heads are missing. */
+/** If all sequences are empty, there are no rows, and the statistics of all
+ *  heads are missing. */
 static void test_entropy_calls__empty_sequences_are_missing(void **state)
 {
     const int32_t starts[B + 1] = {0};

@@ -250,8 +250,8 @@ enum {
     N_NOISES = sizeof noises / sizeof noises[0],
     N_SCALES = sizeof scales / sizeof scales[0],
     N_FAMILIES = N_PATTERNS * N_WIDTHS * N_NOISES * N_SCALES,
-    EVERY = SANITIZED ? 97 : 17 /* the test uses every EVERY-th family; the
-                                   number is coprime to the counts above */
+    EVERY = SANITIZED ? 97 : 17 /* only one family in EVERY is tested; EVERY has
+                                   no factor in common with the counts above */
 };
 
 /** Returns family number i; the number also determines the options. */

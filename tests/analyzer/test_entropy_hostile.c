@@ -1,8 +1,7 @@
 /* Calls es_qk_statistics with hostile input: NaN, infinities, numbers of every
  * size, zero and negative strides, one row, one channel, and extreme
- * temperatures, sinks, scales and softcaps, combined with every other option;
- * also without arrays. Compares the results with
- * tests/support/entropy_definition.c. */
+ * temperatures, sinks, scales and softcaps, combined with every other option.
+ * Compares the results with tests/support/entropy_definition.c. */
 #include "analyzer/base/value.h"
 #include "tests/support/entropy_cases.h"
 

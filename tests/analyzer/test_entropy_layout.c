@@ -1,5 +1,5 @@
 /* Tests layouts, types, masks, offsets and grouped heads. Each result must have
-   the same bits as the result of the same variant for a plain copy of the
+   the same bits as the result of the same kernels for a plain copy of the
    visible weights or keys. */
 #include "analyzer/base/value.h"
 #include "tests/support/cmocka_all.h"
@@ -324,7 +324,8 @@ static void test_entropy_layout__hidden_keys_act_as_absent(void **state)
         without_hidden(fewer_att, att, T, S, true, mask);
         plain.att.data = fewer_att;
         plain.k.data = fewer_k;
-        if (m != 3) /* AMX tiles sum in a different order */
+        if (m != 3) /* with this mask, AMX tiles would add the remaining weights
+                       in another order */
             assert_same_bits(set, &masked, &plain);
         masked.att.data = plain.att.data = NULL;
         assert_same_bits(set, &masked, &plain);

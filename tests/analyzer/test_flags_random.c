@@ -272,8 +272,8 @@ static void join(es_judged_episode *episode, const series *s, size_t layer,
         }
 }
 
-/* Returns true if a NaN ends the streak of a layer in one of the samples
-   from..to. */
+/* Returns true if a NaN in one of the samples from..to ends the streak of low
+   samples of a layer. */
 static bool is_cut_short(const series *s, verdict verdicts[][MAX_SAMPLES],
                          size_t from, size_t to)
 {

@@ -233,8 +233,8 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The losses have few different values, so that equal values often enter and
-   leave the window at the same time. */
+/* The losses have few different values, so equal values often enter and leave
+   the window at the same time. */
 TEST(the_window_is_that_of_the_newest_losses_in_order)
 {
     es_flag_rules rules;

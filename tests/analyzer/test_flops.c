@@ -114,8 +114,8 @@ TEST(weights_are_counted)
     }
 }
 
-/* The counts take no longer for a huge number of layers, which a file may
-   declare. */
+/* Counting takes no longer if the number of layers is huge. Such a number may
+   come from a malformed file. */
 TEST(the_parts_of_layers_are_counted)
 {
     const es_cost_shape shape =

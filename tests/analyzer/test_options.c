@@ -202,8 +202,8 @@ static char *printed(void (*print)(FILE *))
     return text;
 }
 
-/* Returns a command with only the first rows of the table: an argument and the
-   options without tags. */
+/* Returns a command with only the first five rows of the table, whose help is
+   short enough to be compared as a whole. */
 static es_command plain(void)
 {
     es_command some = command;

@@ -297,8 +297,8 @@ TEST(files_of_killed_processes_are_removed)
     es_file_write(es_folder_file(state, ".entropy-scan.abc012-lock"), "x", 1);
     alive = begin_writing(es_folder_file(state, "picture"));
     put_anew(state);
-    /* the remaining entries are out, other, and the temporary file of
-     * picture */
+    /* the remaining entries are "out", "other" and the temporary file for
+     * "picture" */
     assert_int_equal(count_files(*state), 3);
     kill_it(alive);
     put_anew(state);

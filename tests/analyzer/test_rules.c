@@ -109,8 +109,9 @@ TEST(no_episode_opens_in_a_cool_down)
     assert_span(ruled, 0, 10, 10, false);
     assert_span(ruled, 1, 50, 50, false);
     es_ruled_free(ruled);
-    /* A streak that lasts longer than the cool-down is reported after it, with
-       the start of the streak as its onset. */
+    /* If the condition still holds after the cool-down, an episode is reported
+       then. Its onset is the first sample in the cool-down at which the
+       condition held. */
     ruled = OVER(&rule, 3, 1, 3, 3, 3);
     assert_int_equal(ruled->n, 2);
     assert_span(ruled, 1, 30, 50, true);
@@ -124,11 +125,11 @@ TEST(nothing_is_judged_in_the_warm_up)
     AUTO(es_ruled) ruled = OVER(&rule, 3, 3, 3, 3);
     assert_span(ruled, 0, 30, 40, true);
     es_ruled_free(ruled);
-    rule.warm_up_end = 35; /* later than the end of warm_up */
+    rule.warm_up_end = 35; /* later than the end of rule.warm_up, step 30 */
     ruled = OVER(&rule, 3, 3, 3, 3);
     assert_span(ruled, 0, 40, 40, true);
     es_ruled_free(ruled);
-    rule.warm_up_end = 15; /* earlier than the end of warm_up */
+    rule.warm_up_end = 15; /* earlier than the end of rule.warm_up, step 30 */
     ruled = OVER(&rule, 3, 3, 3, 3);
     assert_span(ruled, 0, 30, 40, true);
 }

@@ -30,7 +30,8 @@ typedef struct history {
     bool has_baseline[MAX_SAMPLES];
 } history;
 
-/* Returns a random value. Levels are so far apart that no ratio is near a
+/* Returns a random value near the level of a mood, or a missing or non-finite
+   value. The levels are so far apart that no ratio of values is near a
    threshold. */
 static float random_value(size_t mood)
 {

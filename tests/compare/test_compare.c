@@ -269,7 +269,8 @@ TEST(distances_are_those_of_the_samples)
     if (es_stats_gsl()) {                     /* all 3 layers are higher, so
                                                  p has its minimum */
         near_at("runs.1.distance.p", 1.0 / 4);
-        near_at("runs.1.distance.p_holm", 1.0 / 4); /* adjusted for two runs */
+        near_at("runs.1.distance.p_holm", 1.0 / 4); /* adjusted for the two runs
+                                                       that are tested */
     }
     state_at("runs.2.distance.p_holm", "missing");
     near_at("runs.1.distance.wasserstein", 0.25);

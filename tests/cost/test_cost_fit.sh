@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tests that the coefficients of private inference follow from the published
-# tables, and that they extrapolate as the README of analyzer/cost states.
+# Tests that a fit to the published tables gives the coefficients of the model
+# of private inference, and that the model extrapolates as well as the README of
+# analyzer/cost states.
 . tests/support/tap.sh
 plan_dir
 fit=$root/analyzer/cost/fit.py

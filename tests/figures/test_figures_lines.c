@@ -466,7 +466,7 @@ TEST(the_axis_fits_the_last_two_thirds)
          {{3, 2.9f, 2.8f, 3, 3, 3, 2.9f, 2.8f, 2.7f}},
          {9},
          NULL},
-        /* the run ends at its last finite value */
+        /* for the axis, a run ends at its last finite value */
         {ES_PHASE_TRAIN,
          {{9, 8, 3, 3, NAN, NAN, NAN, NAN, INFINITY}},
          {9},

@@ -266,7 +266,7 @@ TEST(a_deep_normalised_model_has_a_finite_loss)
 }
 
 /* Trains until the loss has fallen. Returns a checksum of the parameters, which
-   the callers compare between numbers of threads. */
+   must be the same for any number of threads. */
 static uint32_t train(const char *arch, int n_threads)
 {
     es_model_config config = es_small_config(arch);

@@ -279,8 +279,9 @@ TEST(berts_that_cannot_be_built_are_refused_by_name)
 
 #define EMBEDDING(what) "roberta.embeddings." what "_embeddings.weight"
 
-/* Adds the parameters of a stored model in the form of a file with two token
-   types: the embedding of the first type is not part of the positions. */
+/* Adds the parameters of a stored model, whose positions include the embedding
+   of token type 0. The added file stores the embeddings of two token types
+   separately. */
 static void add_roberta(es_test_tensors *to, const es_verify_case *it)
 {
     const int d = it->config.d_model;

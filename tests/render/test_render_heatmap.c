@@ -205,7 +205,7 @@ TEST(a_requested_size_is_kept)
 }
 
 /* Sets the width and height of a figure with seven panels, each of six layers
- * and four heads, in a column of a paper. */
+ * and four heads, in a figure as wide as a paper's column. */
 static void sides_of(double *width, double *height, double tallest,
                      size_t most_columns)
 {

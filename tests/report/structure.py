@@ -91,7 +91,7 @@ def evil():
 
 
 def curve_is_whole(series, exported):
-    """Checks that the curve of the layer with the dip reaches the dip."""
+    """Checks that the drawn curve of the layer with the dip reaches the dip's value."""
     values = page.floats(series["curve"]["values"])
     n = len(series["curve"]["steps"])
     row = values[4 * n:5 * n]
@@ -117,7 +117,7 @@ def long(shown, exported):
 
 
 def has_figures(name, report):
-    """Checks that every figure is the one that draw writes, apart from its metadata."""
+    """Checks that every figure equals what entropy-scan draw writes, apart from its metadata."""
     drawn = {}
     for figure in report.json(**{"class": "figure"}):
         raw = zlib.decompress(base64.b64decode(figure["packed"]))

@@ -104,8 +104,8 @@ TEST(the_capacity_is_never_exceeded)
 TEST(outliers_are_kept)
 {
     for (oddity odd = DIP; odd < N_ODDITIES; odd++)
-        /* With different n, sample 41 is the first, the last or inside its
-           group. */
+        /* Depending on n, sample 41 is the first, the last or another sample of
+           its group. */
         for (int n = 100; n < 130; n++) {
             es_thin *made = thin(n, 25, odd);
             int at = find(made, 410);

@@ -197,7 +197,7 @@ def opens(browser, check):
 
 
 def tick(browser, line):
-    """Ticks a row, after scrolling it to a place that the fixed titles do not cover."""
+    """Ticks the box of a row, after scrolling the row out from under the fixed titles."""
     browser.js("document.querySelectorAll('.tick')[arguments[0]]"
                ".scrollIntoView({block: 'center'})", line)
     browser.click(".tick", line)

@@ -20,7 +20,7 @@ def waits_for(browser, text):
 
 
 def links(browser, check):
-    """A link shows the same view, and the browser's buttons go back and forward."""
+    """A link shows the same view, and the browser's back and forward buttons work."""
     url = browser.js("return location.href.split('#')[0]")
     browser.js("document.querySelectorAll('#runs .open')[3].click()")
     waits_for(browser, "runs=")
@@ -191,7 +191,7 @@ def sparks(browser, check):
 
 
 def groups(browser, check):
-    """Runs are grouped by any setting; the mean and range are those of the runs."""
+    """Runs can be grouped by any setting; each group shows the mean and range of its runs."""
     ways = browser.js("return Array.from(document.querySelectorAll('#group option'),"
                       " (o) => o.value)")
     check("runs are grouped by any setting", {"", ".seed", ".shape", ".status", "lr",

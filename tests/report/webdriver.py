@@ -80,7 +80,7 @@ class Browser:
         return self._call("GET", "/window")
 
     def new_window(self):
-        """Opens a tab and goes to it."""
+        """Opens a tab and switches to it."""
         self.to(self._call("POST", "/window/new", {"type": "tab"})["handle"])
 
     def to(self, window):

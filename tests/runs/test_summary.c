@@ -193,7 +193,7 @@ TEST(the_last_evaluation_is_the_result)
     es_record_sample(&to, "loss", ES_PHASE_EVAL, 6, &eval[1], 1);
     end(&to);
     assert_true(near(summary->eval_loss, 2.25, 0));
-    options.step = 5; /* selected by its number */
+    options.step = 5; /* the last evaluation before step 5 is then shown */
     show();
     assert_true(near(summary->eval_loss, 3, 0));
 }
@@ -421,8 +421,8 @@ TEST(a_flag_that_has_ended_raises_no_alarm)
     assert_false(es_summary_alarms(summary));
 }
 
-/* Writes and loads a run that collapses at step 40, which can be reported at
-   the third sample, and that has a NaN at `nan_step`. */
+/* Writes and loads a run that has a NaN at `nan_step` and collapses at step 40.
+   The collapse can be reported only at its third sample. */
 static void load_fallen(int64_t nan_step)
 {
     es_recorded to = begin();
@@ -532,8 +532,8 @@ TEST(a_damaged_run_costs_only_itself)
     es_record_run(&to, &info);
     es_record_all(&to, "entropy", 0, 1.0F);
     es_record_close(&to);
-    es_make_schema_1(path); /* with checksums, only the sample would count as
-                               damaged */
+    es_make_schema_1(path); /* removes the checksums; with checksums, only the
+                               damaged sample would be missing */
     es_sqlite(path, "UPDATE sample SET value = x'0011' "
                     "WHERE step = 2 AND series_id = 1;");
     AUTO(es_reader) reader = es_open_reader(path);

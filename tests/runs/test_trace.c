@@ -1,4 +1,5 @@
-/* Tests curves over any number of steps in constant memory. */
+/* Tests that curves over any number of steps are reduced to few points, in
+ * constant memory. */
 #include "cli/runs/trace.h"
 #include "tests/support/test.h"
 

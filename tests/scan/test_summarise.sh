@@ -101,7 +101,8 @@ file_has 'repeating the command submits the missing parts' err ' 1 of 8 parts su
 check 'the second attempt has the output of one process' cmp one table
 rm -f table
 
-# The joining process is killed while tasks are pending; the job continues.
+# The process that waits to join the parts is killed while tasks are pending.
+# The job continues.
 scontrol update PartitionName=all State=DOWN
 front
 await 'a job is submitted' test -s summary.parts/job
@@ -114,8 +115,8 @@ check 'the job continues without the joining process' until_true all_there
 check 'repeating the command submits nothing' sh -c '! grep "of Slurm" err'
 check 'repeating the command joins the existing parts' cmp one table
 
-# Parts are not reused for other files or another command line, and a modified
-# part is refused.
+# The parts of a table that tasks have written are not reused for other files or
+# another command line, and a modified part is refused.
 with_parts() { # leaves a failed attempt in which all parts but one exist
     rm -rf summary.parts
     scontrol update PartitionName=all State=DOWN
@@ -138,8 +139,8 @@ exits 'a modified part is refused' 3 'summary.parts/part-2: belongs to another s
     "$scan" summarise tree --slurm --csv -o table
 check 'a modified part writes no output' test ! -e table
 rm summary.parts/part-2
-# A task whose part is written may stay in the queue for a while, and a part may
-# be written before sbatch returns.
+# A task that has written its part of the table may stay in the queue for a
+# while, and may even write it before sbatch returns.
 mkdir fake
 printf '#!/bin/sh\necho 5\nexec %s "$@"\n' "$(command -v squeue)" >fake/squeue
 printf '#!/bin/sh\n%s "$@" || exit\nuntil test -e summary.parts/part-2; do sleep 0.1; done\n' \

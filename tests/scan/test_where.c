@@ -36,8 +36,8 @@ static es_run_summary run_of(const char *arch, float eval_ppl, es_flag *flag)
                             .n_flags = flag ? 1 : 0};
 }
 
-/* Checks for each of the conditions, separated by bars, whether it holds for
-   the run. */
+/* Checks the conditions, which are separated by bars. All must hold for the run
+   if `wanted` is true, and none if it is false. */
 static void assert_each(const es_run_summary *run, bool wanted,
                         const char *conditions)
 {
@@ -172,8 +172,8 @@ TEST(nan_comes_last_in_both_directions)
     assert_true(es_order_compare(&order, &low, &high) < 0);
 }
 
-/* Numbers come first by value, then text, then members that are NaN or
-   missing. */
+/* Numbers come first, sorted by value. Text follows, then members that are NaN
+   or missing. */
 TEST(runs_are_sorted_by_a_member_of_the_configuration)
 {
     enum { N = 6 };

@@ -120,7 +120,7 @@ answer = server.ask("api/runs")
 check("1000 idle connections do not stop the page", answer.status == 200, answer)
 streams = [Events(server) for _ in range(20)]
 check("20 streams are open", all(s.next()[0] == "runs" for s in streams))
-# A client that never reads its answers: thousands of requests, one after the other.
+# A client that sends thousands of requests and never reads the answers.
 deaf = server.connect()
 deaf.settimeout(0.2)
 request = (f"GET /api/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.token}\r\n\r\n").encode()

@@ -105,7 +105,7 @@ same_text 'the run of the pruned trial contains the reason' "$(sed -n 's/^trial 
 same_text 'no stop request is left over' '' "$(ls trials/*.stop 2>/dev/null)"
 exits 'a run of another study is refused' 1 'trial-0.db: already exists' \
     study trials --data x.tok
-# The loss becomes NaN at the first step, so that no collapse precedes it.
+# The loss becomes NaN at the first step, so no collapse precedes the NaN.
 study nans --data x.tok --steps $healthy --trials 1 --arch SM --try 1 -- --lr 1e30 --clip 0 >out 2>err
 check 'a trial that turns NaN is pruned' grep -qE '^trial 0 .* pruned +nan since step' out
 check 'the run is stopped before its last step' test "$(steps nans/trial-0.db)" -lt 99999999

@@ -229,7 +229,7 @@ def keys(run):
 
 
 def figures(run):
-    """Checks that a key opens figures, which follow the run."""
+    """Checks that a key opens figures, which are updated while the run continues."""
     p = live(run, size=(100, 32), NO_COLOR="1")
     p.send("f")
     check("f opens a figure and lists the others", p.shows("mean of each layer") and
