@@ -69,9 +69,8 @@ same_text 'an owed line is delivered later' "$want" "$("$scan" watch --once runs
 # an option.
 mkdir tasks slurm
 printf '#!/bin/sh\nprintf "%%s\\n" "$*" >>"%s/cancelled"\n' "$dir" >slurm/scancel
-# No process writes the run, so that entropy-scan reports the status
-# "interrupted". This wrapper replaces the status by "running", as if the run
-# were live.
+# No process writes the run, so entropy-scan reports the status "interrupted".
+# This wrapper replaces the status by "running", as if the run were live.
 printf '#!/bin/sh\n"%s" "$@" | sed s/interrupted/running/\n' "$scan" >slurm/entropy-scan
 chmod +x slurm/*
 collapsing t 8 && mv t.db tasks

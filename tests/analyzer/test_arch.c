@@ -19,7 +19,8 @@ static void expect_refusal(const char *text, const char *named)
     if (es_arch_parse(&arch, text) != ES_EUSAGE)
         fail_msg("'%s' was not refused", text);
     if (!strstr(es_message(), named))
-        fail_msg("'%s': '%s' does not name '%s'", text, es_message(), named);
+        fail_msg("'%s': message '%s' does not contain '%s'", text, es_message(),
+                 named);
     assert_int_equal(arch.power, 77);
 }
 

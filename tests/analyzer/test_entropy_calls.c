@@ -345,7 +345,7 @@ test_entropy_calls__a_massive_channel_costs_no_accuracy(void **state)
 
 /**
  * Some channels are large in the queries and other channels are large in the
- * keys, so that logits are small compared with the rounding errors of the
+ * keys, so the logits are small compared with the rounding errors of the
  * individual products.
  */
 static void test_entropy_calls__large_channels_apart_keep_logits(void **state)

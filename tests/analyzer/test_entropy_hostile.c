@@ -15,8 +15,8 @@ enum { ROUNDS = SANITIZED ? 50 : 100 };
  */
 
 /**
- * Makes some strides zero, so that heads, sequences or rows overlap, or
- * negative, which reverses their order.
+ * Makes some strides zero or negative. Heads, sequences or rows with stride
+ * zero overlap; those with a negative stride are in reverse order.
  */
 static void bend_strides(case_numbers *x, int n_batch, int n_heads, int n,
                          uint64_t *seed)

@@ -219,8 +219,8 @@ test_entropy_layout__an_offset_gives_the_end_of_a_long_context(void **state)
 }
 
 /**
- * Compares grouped heads with a call that has a copy of the keys for each head
- * of queries.
+ * Compares grouped heads with a call that has a copy of the keys for each query
+ * head.
  */
 static void test_entropy_layout__grouped_heads_share_keys(void **state)
 {

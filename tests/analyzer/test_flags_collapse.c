@@ -1,6 +1,6 @@
 /**
- * Tests the flag collapse: detection by the share of low heads, by history, and
- * over consecutive samples.
+ * Tests the flag collapse: detection by the share of low heads, by comparison
+ * with earlier samples, and over consecutive samples.
  */
 #include "analyzer/heads/bands.h"
 #include "tests/support/judged.h"

@@ -1,4 +1,5 @@
-/** Tests the median over a layer's past means. */
+/** Tests the median of a layer's past mean entropies, which the flag collapse
+ *  uses. */
 #include "analyzer/flags/flags_internal.h"
 #include "tests/support/chance.h"
 #include "tests/support/test.h"

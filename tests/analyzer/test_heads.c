@@ -49,7 +49,7 @@ static void expect(const float *const rows[ES_N_ROW_STATISTICS], int n)
             if (got[h].values[s] != want[h].values[s] &&
                 !near(got[h].values[s], want[h].values[s],
                       1e-12 * fmax(1, fabs(want[h].values[s]))))
-                fail_msg("%s of head %d, %d rows: %.17g, not %.17g",
+                fail_msg("%s of head %d, %d rows: %.17g, expected %.17g",
                          es_head_statistics[s].name, h, n, got[h].values[s],
                          want[h].values[s]);
     }

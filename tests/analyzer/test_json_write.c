@@ -1,6 +1,6 @@
 /**
- * Tests the JSON writer: commas and lines, escapes, numbers and their states.
- * Reads the output back with jansson.
+ * Tests the JSON writer: commas and lines, escapes, numbers, and the states of
+ * numbers that are not finite. Reads the output back with jansson.
  */
 #include "analyzer/base/json_write.h"
 #include "analyzer/base/text.h"

@@ -1,4 +1,5 @@
-/* Tests tables of options: typed targets, parsing, messages, help. */
+/* Tests tables of command-line options: parsing of values into typed fields,
+ * error messages, and help. */
 #include "analyzer/base/completions.h"
 #include "analyzer/base/help.h"
 #include "analyzer/base/manual.h"

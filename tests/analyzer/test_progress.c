@@ -1,6 +1,6 @@
 /**
  * Tests the progress line: its text, its output on a terminal, and that nothing
- * is drawn where a line cannot be redrawn.
+ * is drawn on outputs that cannot redraw a line.
  */
 #include "analyzer/base/kernel.h"
 #include "analyzer/base/progress.h"

@@ -1,6 +1,6 @@
 /**
- * Tests streams into memory: either the text is complete or the stream reports
- * an error.
+ * Tests streams that write text into memory: either the text is complete or the
+ * stream reports an error.
  */
 #include "analyzer/base/text_stream.h"
 #include "tests/support/auto.h"

@@ -266,8 +266,8 @@ TEST(distances_are_those_of_the_samples)
     near_at("runs.0.distance.ks", 0);
     state_at("runs.0.distance.p", "missing"); /* a run is not tested against
                                                  itself */
-    if (es_stats_gsl()) {                     /* all 3 layers are higher, so
-                                                 p has its minimum */
+    if (es_stats_gsl()) {                     /* all 3 layers are higher, so p
+                                                 is as small as possible */
         near_at("runs.1.distance.p", 1.0 / 4);
         near_at("runs.1.distance.p_holm", 1.0 / 4); /* adjusted for the two runs
                                                        that are tested */

@@ -255,7 +255,7 @@ TEST(a_flipped_bit_anywhere_is_found)
         es_checkpoint *opened;
         flip(at, 1 << at % 8);
         if (es_checkpoint_open(&opened, es_scratch_file) == ES_OK)
-            fail_msg("bit %ld of byte %ld", at % 8, at);
+            fail_msg("flip not detected: bit %ld of byte %ld", at % 8, at);
         flip(at, 1 << at % 8);
     }
     assert_true(n > 2000);

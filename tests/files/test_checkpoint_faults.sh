@@ -171,8 +171,8 @@ check 'a checkpoint that a killed process has not completed is removed' half_wri
 
 # --- a full disk -------------------------------------------------------------
 
-# Checks a run whose disk became full after some checkpoints, so that later
-# checkpoints failed. The run must have continued to its end.
+# Checks a run whose disk became full after some checkpoints. Later checkpoints
+# failed, but the run must have continued to its end.
 no_space() { # FOLDER REGEX
     exited 3 && same_result && said "warning: $1/.*: $2" &&
         said "a checkpoint is missing: $1/.*: $2" &&

@@ -1,4 +1,4 @@
-/* Tests the family pythia. Compares the rotary embedding with a plain
+/* Tests models of the family pythia: compares the rotary embedding with a plain
    implementation in double, and tests the separate output matrix.
    test_gradients tests complete models. */
 #include "hooks/trainer/cpu/cpu.h"

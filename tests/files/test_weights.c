@@ -254,8 +254,8 @@ static void assert_refused(es_status want, int n_head, const char *said)
     es_status status =
         es_weights_open(&weights, es_weights_file, n_head, false);
     if (status != want || weights)
-        fail_msg("status %d, expected %d (message with '%s'): %s", status, want,
-                 said, es_message());
+        fail_msg("status %d, expected %d and a message with '%s': %s", status,
+                 want, said, es_message());
     if (!strstr(es_message(), said) || strchr(es_message(), '\n'))
         fail_msg("'%s' not in: %s", said, es_message());
 }

@@ -115,7 +115,7 @@ static void expect_refusal(const es_test_tensors *list, const char *config,
         fail_msg("%s: status %d", named, status);
     assert_null(weights);
     if (!strstr(es_message(), named))
-        fail_msg("'%s' does not name '%s'", es_message(), named);
+        fail_msg("message '%s' does not contain '%s'", es_message(), named);
 }
 
 #define AT "model.layers.1.self_attn."

@@ -115,7 +115,7 @@ if unshare -rm true 2>/dev/null; then
         fail 'an import to a full disk fails and leaves no file' "exit $code: $text"
     fi
 else
-    skip 'an import to a full disk fails and leaves no file' 'no right to mount one'
+    skip 'an import to a full disk fails and leaves no file' 'mounting one is not permitted'
 fi
 "$scan" import -q big.log -o big.db || exit 1
 "$scan" export big.db 2>messages | head -1 >/dev/null

@@ -63,12 +63,12 @@ static void check_outcome(const char *path, es_status status,
     if (status == ES_OK && report->lost != 0)
         fail_msg("ES_OK, %d lost", (int)report->lost);
     if (status != ES_OK && !strstr(es_message(), path))
-        fail_msg("does not name the file: %s", es_message());
+        fail_msg("message does not name the file: %s", es_message());
     char counted[64];
     snprintf(counted, sizeof counted, "%d of %d frames", (int)report->lost,
              (int)(STEPS - report->dropped));
     if (status != ES_OK && report->lost > 0 && !strstr(es_message(), counted))
-        fail_msg("does not count: %s", es_message());
+        fail_msg("message does not count the lost frames: %s", es_message());
     assert_int_equal(report->pushed + refused, STEPS);
     assert_int_equal(report->pushed - report->committed + refused -
                          report->dropped,
@@ -139,7 +139,7 @@ TEST(no_overwritten_word_hides_a_loss)
     dup2(stream, STDERR_FILENO);
     close(stream);
     close(silence);
-    printf("# %d words overwritten, %d recordings whole\n", n, fine);
+    printf("# %d words overwritten, %d recordings complete\n", n, fine);
 }
 
 /* Opens a recorder and kills its process. The caller then overwrites the shared
@@ -189,8 +189,8 @@ static es_recorder *open_closed(const char *path, int series[4])
     return recorder;
 }
 
-/* Records in a child process that closes all descriptors, so that the test's
- * own descriptors stay open. */
+/* Records after closing all descriptors. Does this in a child process, because
+ * the test's own descriptors must stay open. */
 static int record_without(const char *path)
 {
     int series[4], bad = 0;

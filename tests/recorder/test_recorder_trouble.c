@@ -302,7 +302,8 @@ TEST(nonsense_in_the_ring_does_not_kill_the_recorder)
     dup2(stream, STDERR_FILENO);
     close(stream);
     close(silence);
-    printf("# %d corrupt, %d refused, of 60\n", failed, refused);
+    printf("# of 60 recordings %d failed and %d refused a frame\n", failed,
+           refused);
     assert_in_range(failed, 5, 55);
     assert_in_range(refused, 5, 55);
 }
@@ -390,7 +391,7 @@ TEST(recording_continues_once_the_disk_has_space)
     const char *place = recording_path("disk");
     assert_int_equal(mkdir(place, 0777), 0);
     if (mount("none", place, "tmpfs", 0, "size=2m") != 0)
-        es_skip("no right to mount a tmpfs");
+        es_skip("mounting a tmpfs is not permitted");
     const char *path = recording_path("disk/run.db");
     const char *ballast = recording_path("disk/ballast");
     const es_run_info run = recording_run();

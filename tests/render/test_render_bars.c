@@ -91,7 +91,8 @@ TEST(heights_are_proportional_to_values)
             strcmp(picture->text + s->first, "40") == 0)
             each = (foot + 0.36 * ES_SMALL_SIZE - s->y) / 40;
         if (s->kind != ES_SHAPE_RECT || !colored || n == 6)
-            continue; /* the six bars come before the legend */
+            continue; /* skips the legend, whose rectangles come after the six
+                         bars */
         assert_true(fabs(s->y + s->height - foot) < 1e-6);
         assert_true(fabs(s->height - each * b->bars[n].value) < 1e-6);
         assert_true(picture_says(picture, b->texts[n++]));
@@ -230,9 +231,9 @@ TEST(long_names_are_cut)
         b->figure.style = (es_figure_style){.title = b->series_names[1],
                                             .width = sizes[k][0]};
         es_picture_free(drawn(&b->figure));
-        b->figure.note = "many short words that have to be put on several "
-                         "lines, the last of which is cut where there are "
-                         "more of them than there is any space left for";
+        b->figure.note = "many short words that have to be broken into several "
+                         "lines; the last line is cut because there is not "
+                         "enough space for all of the words in this long note";
         es_picture_free(drawn(&b->figure));
     }
 }

@@ -84,9 +84,10 @@ static void check_limits(es_status (*draw)(es_picture **), es_format format)
     for (size_t more = 0; more < 16u << 20; more += more / 5 + 40000) {
         int status = status_with(more, draw, format);
         if (status != ES_OK && status != ES_ENOMEM)
-            fprintf(stderr,
-                    "limit %zu bytes above use, format %d: exit code %d\n",
-                    more, (int)format, status);
+            fprintf(
+                stderr,
+                "memory limit %zu bytes above usage, format %d: exit code %d\n",
+                more, (int)format, status);
         assert_true(status == ES_OK || status == ES_ENOMEM);
         n_drawn += status == ES_OK;
         n_failed += status == ES_ENOMEM;

@@ -32,8 +32,8 @@ static int end(void **state)
     return es_folder_remove(state);
 }
 
-/* Writes a run whose head entropies are lower for larger `i`. In the last
-   sample one head is NaN and one is missing. */
+/* Writes a run whose head entropies are lower for larger `i`. From step 30 on,
+   one head is NaN and one is missing. */
 static void write_run(const char *path, int i, const char *name)
 {
     es_run_info info = es_run_of(L, H);

@@ -266,7 +266,7 @@ TEST(names_replace_labels_that_shortening_makes_equal)
         runs[i] = (given){names[i], archs[i], NULL, 1};
     }
     expect(state, runs, N, names, NULL);
-    /* without distinct names, the labels begin at the first difference */
+    /* if names are equal, the labels begin where the architectures differ */
     runs[2].name = "second";
     AUTO_BY(clear) labelled l;
     label(&l, state, runs, N);

@@ -582,8 +582,8 @@ static void write_inner_page(FILE *file, uint32_t number, uint32_t child)
     assert_int_equal(fwrite(page, 1, SIZE, file), SIZE);
 }
 
-/* The inner pages refer to the same page 251^3 times, so that reading the table
-   would take hours without the limit on steps. */
+/* The inner pages refer to the same page 251^3 times. Without the limit on
+   steps, reading the table would take hours. */
 TEST(a_file_of_endless_pages_is_refused)
 {
     es_ledger_counts counts;

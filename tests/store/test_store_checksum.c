@@ -526,10 +526,10 @@ TEST(a_flipped_bit_never_changes_what_is_read)
         n_changed += now.hash != sound.hash && now.n_samples >= sound.n_samples;
         n_same += now.rows == sound.rows && now.hash == sound.hash;
     }
-    print_message("%zu flips: %zu refused, %zu damaged; undetected: %zu that "
-                  "change nothing, %zu rows, %zu samples changed, %zu gone\n",
-                  n_flips, n_refused, n_damaged, n_same, n_rows, n_changed,
-                  n_gone);
+    print_message(
+        "%zu flips: %zu refused, %zu damaged; undetected: %zu without "
+        "effect, %zu changed rows, %zu changed samples, %zu lost samples\n",
+        n_flips, n_refused, n_damaged, n_same, n_rows, n_changed, n_gone);
     assert_true(n_flips > 500 && n_damaged > n_flips / 10);
     assert_int_equal(n_rows, 0);
     assert_int_equal(n_changed, 0);
@@ -583,11 +583,11 @@ TEST(a_flipped_bit_in_a_small_table_is_detected)
             n_seen += seen;
             n_same += !seen && same;
             if (!seen && !same)
-                print_message("%s: byte %zu of its page\n", tables[t],
-                              i - page);
+                print_message("%s: change of byte %zu not detected\n",
+                              tables[t], i - page);
         }
     }
-    print_message("%zu flips: %zu detected, %zu change nothing\n", n_flips,
+    print_message("%zu flips: %zu detected, %zu without effect\n", n_flips,
                   n_seen, n_same);
     assert_true(n_flips > 300 && n_same < n_flips / 5);
     assert_int_equal(n_seen + n_same, n_flips);

@@ -268,7 +268,7 @@ TEST(a_full_disk_leaves_a_sound_file)
     assert_int_equal(waitpid(child, &result, 0), child);
     assert_true(WIFEXITED(result));
     if (WEXITSTATUS(result) == 77) {
-        es_skip("no right to mount a tmpfs");
+        es_skip("mounting a tmpfs is not permitted");
     }
     assert_int_equal(WEXITSTATUS(result), 0);
 }
