@@ -38,8 +38,8 @@ def robust(x, y, tune=4.685):
             a * np.sqrt(w)[:, None], y * np.sqrt(w), rcond=None)[0]
         if np.all(np.abs(line - before) <= 1e-14 * np.abs(line)):
             break
-    # Computes the standard error of the slope from psi and its derivative at
-    # the residuals.
+    # Computes the standard error of the slope from psi (the weight function
+    # times its argument) and from psi's derivative, both at the residuals.
     r = y - a @ line
     scale = max(scale_of(r), least)
     u = r * adjust / (scale * tune)

@@ -131,8 +131,8 @@ TEST(each_policy_has_its_value)
     }
 }
 
-/* Returns the distance, in heads, from `count` of 144 heads to the nearest
-   count whose percentage is printed as `percent`. */
+/* Returns by how many of the 144 heads `count` differs from the nearest count
+   whose percentage is printed as `percent`. */
 static int heads_off(size_t count, int percent)
 {
     int best = ES_PAPER_VALUES;

@@ -1,10 +1,10 @@
 /*
- * Compares the statistics that every variant computes from Q and K with double
- * precision, for rows in which float32 products are not accurate enough. Such
- * rows have vectors that are one vector plus noise, products whose partial sums
- * grow and shrink again, or channels much larger than the other channels.
- * Covers all scales of scores, every option and every type, and prints the
- * largest errors.
+ * Compares the statistics that every variant of the kernels computes from Q and
+ * K with those computed in double precision, for rows in which float32 products
+ * are not accurate enough. Such rows have vectors that are one vector plus
+ * noise, products whose partial sums grow and shrink again, or channels much
+ * larger than the other channels. Covers all scales of scores, every option and
+ * every type, and prints the largest errors.
  */
 #include "analyzer/base/value.h"
 #include "tests/support/cmocka_all.h"

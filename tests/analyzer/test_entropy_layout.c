@@ -431,8 +431,8 @@ static void test_entropy_layout__a_nan_counts_visible_keys(void **state)
 }
 
 /**
- * Heads that are too wide for the kernels also support masks, offsets and
- * grouped heads.
+ * Masks, offsets and grouped heads work even if the heads are too wide for the
+ * kernels.
  */
 static void test_entropy_layout__wide_heads_support_all_options(void **state)
 {

@@ -1,6 +1,7 @@
-/* Calls es_qk_statistics with random combinations of all options, on every
-   variant. Compares rows and heads with the definition in entropy.h, which
-   tests/support/entropy_definition.c implements in double precision. */
+/* Calls es_qk_statistics with random combinations of all options, for every
+   variant of the kernels. Compares the statistics of rows and heads with the
+   definition in entropy.h, which tests/support/entropy_definition.c implements
+   in double precision. */
 #include "tests/support/entropy_cases.h"
 
 enum { ROUNDS = SANITIZED ? 100 : 200 };

@@ -1,6 +1,6 @@
-/* Compares every variant with the reference for random shapes, masks, layouts,
-   scales, temperatures and non-finite values. A failure prints the number of
-   its round, which determines all inputs. */
+/* Compares every variant of the kernels with the reference for random shapes,
+   masks, layouts, scales, temperatures and non-finite values. A failure prints
+   the number of its round, which determines all inputs. */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/entropy_helpers.h"
 

@@ -293,8 +293,9 @@ TEST(history_begins_after_the_warm_up)
     }
 }
 
-/* Detection by history needs a mean below a tenth of the median of at least
-   three means, or below a twentieth of the peak. */
+/* A collapse is detected from a layer's past if its mean is below a tenth of
+   the median of at least three earlier means, or below a twentieth of the
+   highest mean. */
 TEST(history_needs_three_means)
 {
     for (int n_before = 0; n_before <= 4; n_before++)

@@ -179,7 +179,8 @@ TEST(an_unknown_length_is_judged_by_the_steps_taken)
     } cases[] = {
         {0, true, 19, ES_SEVERITY_INFO},   {0, true, 998, ES_SEVERITY_INFO},
         {0, true, 999, ES_SEVERITY_ERROR}, {0, false, 19, ES_SEVERITY_ERROR},
-        {20, true, 19, ES_SEVERITY_ERROR}, /* the first sample is not high */
+        {20, true, 19, ES_SEVERITY_ERROR}, /* the first sample is not near the
+                                              ceiling */
     };
     const float shares[N] = {0.9F, 0.9F, 0.9F, 0.9F, 0.9F, 0.9F};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -1,5 +1,5 @@
-/* Compares FLOPs and weights of models with closed forms and published numbers.
- */
+/* Compares FLOPs and numbers of weights of models with closed forms and
+   published numbers. */
 #include "analyzer/cost/flops.h"
 #include "hooks/trainer/model/params.h"
 #include "tests/support/test.h"

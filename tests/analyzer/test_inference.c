@@ -74,7 +74,7 @@ TEST(a_missing_interval_has_a_reason)
 /* The expected values were computed by scipy.stats.ttest_ind(a, b,
    equal_var=False) and its confidence_interval(), and by
    permutation_test(n_resamples=inf, alternative="greater") of the |difference|;
-   g was computed by its definition. */
+   Hedges' g was computed by its definition. */
 TEST(a_test_of_means_agrees_with_scipy)
 {
     NEEDS_GSL();
@@ -248,7 +248,8 @@ TEST(p_of_a_distance_counts_exchanges_of_layers)
     make_pair(&of, 6, 6, 50); /* the two runs are as far apart as possible */
     assert_near(exchange(&of.blocks), 1.0 / 32);
     make_pair(&of, 6, 6, 7);
-    /* Moves the layers far apart from each other. */
+    /* Adds a large offset to the values of each layer, different for every
+     * layer. */
     for (size_t i = 0; i < of.blocks.n; i++)
         of.values[i] += (float)(of.block[i] / 2 * 100);
     assert_near(exchange(&of.blocks), 1.0 / 32);

@@ -1,4 +1,4 @@
-/** Tests summaries: closed forms, non-finite values, strides. */
+/** Tests summary statistics: closed forms, non-finite values, strides. */
 #include "analyzer/statistics/stats.h"
 #include "tests/support/test.h"
 

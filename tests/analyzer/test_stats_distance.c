@@ -57,8 +57,8 @@ static double slow_ks(const es_distribution *a, const es_distribution *b)
     return largest;
 }
 
-/* Computes the distance by definition: repeats both samples to a common size
-   and pairs their values in order. */
+/* Computes the distance by definition: repeats the values of both samples until
+   the samples have the same size, and pairs the values in order. */
 static double slow_wasserstein(const es_distribution *a,
                                const es_distribution *b)
 {

@@ -58,7 +58,8 @@ program='assert models[0]["counts"]["LayerNorm"] == 128 * 768 and models[0]["cou
     128 * 12 * (4 + 2) * 768, models'
 check 'the simplified block has two matrices and a last norm' json SM+ScFuFFN --simplified --final-norm on
 
-# Simplified blocks: the published 6.83 and 6.30 GB count one of the two LayerNorms.
+# For simplified blocks, the published 6.83 and 6.30 GB include only one of the two
+# LayerNorms.
 output 'a simplified block has its own name and LayerNorms' '^SAS:SM\+ScFFN +12 +768 +128 +14\.5 +3\.9 +6\.89 ' \
     "$scan" cost SM+LN+G SAS:SM+ScFFN SM+ScFFN
 output 'a normal block beside it has none' '^SM\+ScFFN +12 +768 +128 +14\.5 +7\.7 +6\.99 ' "$scan" cost SAS:SM+ScFFN SM+ScFFN
@@ -189,7 +190,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 import measure
 print(measure.profile(open("profile.txt").read()))' "$root/samples/private-inference"
-# Makes the header of a checkpoint and checks which members a run gets from it.
+# Makes the header of a checkpoint, from which a measured run takes its
+# vocabulary.
 python3 -c 'import json, struct, sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])

@@ -37,7 +37,7 @@ enum { N_CHECKED = sizeof figures / sizeof *figures };
 typedef float value_of(int64_t step, size_t i, size_t n);
 
 typedef struct extreme {
-    scope scope;       /* class of the extreme property */
+    scope scope;       /* class of the run's extreme property */
     const char *label; /* part of the names of the golden pictures */
     int64_t n_layers, n_heads, n_steps;
     value_of *value;

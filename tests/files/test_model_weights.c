@@ -98,7 +98,8 @@ TEST(power_iteration_starts_close_to_the_largest_singular_value)
         squares += along * along;
         sigma += along * (double)v[i];
     }
-    /* If the iteration has converged, W u equals sigma v. */
+    /* If the power iteration has converged, the product of W and its vector u
+     * is sigma times its vector v. */
     assert_true(sigma > 0 && fabs(sqrt(squares) - sigma) <= 1e-2 * sigma);
     es_model_free(s.model);
 }

@@ -352,7 +352,7 @@ TEST(wrong_shapes_are_refused)
         int64_t rows, columns; /* columns 0: a vector */
         const char *said;
     } cases[] = {
-        /* the transposed shape, as a linear layer would have */
+        /* the transposed shape, which a linear layer would have */
         {open_gpt2, "transformer.h.0.attn.c_attn.weight", 36, 12,
          "c_attn.weight has shape (36,12): expected (12,36)"},
         {open_neox, "gpt_neox.layers.1.attention.query_key_value.weight", 32,

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Mounts a fuse file system twice to simulate two hosts. The recording that is
-# written through one mount is followed through the other, which does not see
-# locks, sees file sizes that are up to two seconds old (attr_timeout), and
-# caches pages separately.
+# written through one mount is followed through the other. There, locks are
+# invisible, file sizes may be two seconds old (attr_timeout), and pages are
+# cached separately.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Uses both libraries from a program outside this repository, and checks that
-# one header suffices, the libraries export only what the header declares,
-# SQLite is absent from the training process, and shared and static libraries
-# give the same error messages.
+# Uses both libraries from a program outside this repository. Checks that one
+# header suffices, that the libraries export only what it declares, that SQLite
+# is absent from the training process, and that shared and static libraries give
+# the same error messages.
 . tests/support/tap.sh
 plan_dir
 export PKG_CONFIG_PATH=$dir/lib/pkgconfig LD_LIBRARY_PATH=$dir/lib

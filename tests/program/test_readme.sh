@@ -10,9 +10,9 @@ cp samples/runs/*.db "$dir"
 ln -s "$bin" "$dir/build"
 
 # `make test` has built the programs before it runs this test. The demo is
-# shortened, and make install writes into the test folder. Schedulers start
-# training runs of a hundred steps here (tests/sweep/test_tuners.sh uses a
-# thousand).
+# shortened, and make install writes into the test folder. The schedulers start
+# training runs of only a hundred steps; tests/sweep/test_tuners.sh tests them
+# with a thousand.
 mkdir "$dir/short"
 cat >"$dir/short/entropy-train" <<END
 #!/bin/bash

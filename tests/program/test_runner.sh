@@ -11,8 +11,8 @@ write_script() { # NAME: a test, from standard input
     { echo '#!/bin/bash'; cat; } >"$dir/$1"
     chmod +x "$dir/$1"
 }
-# Runs the tests NAME... with run.sh. Sets $outcome to its exit code, and writes
-# its output without times to $dir/out.
+# Runs the tests NAME... with run.sh. Sets $outcome to the exit code of run.sh,
+# and writes its output, without times, to $dir/out.
 run() { # NAME...
     env BUILD="$dir/build" JOBS=2 "${with[@]}" "$runner" "${@/#/$dir/}" \
         >"$dir/all" 2>&1 </dev/null

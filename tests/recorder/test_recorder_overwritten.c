@@ -28,9 +28,9 @@ static const struct field {
     FIELD(bell), FIELD(wake_at),   FIELD(stop),        FIELD(owner),
 };
 
-/* Values with which words are overwritten. The fourth is a valid position of
- * this recording; the last is the value that the kernel stores if the owner
- * dies. */
+/* Values with which words are overwritten. The fourth is a valid position in
+ * the ring of this recording; the last is the value that the kernel stores if
+ * the owner dies. */
 static const uint32_t patterns[] = {0, UINT32_MAX, 0x9e3779b9, 8 * 168,
                                     FUTEX_OWNER_DIED};
 enum { N_PATTERNS = sizeof patterns / sizeof *patterns };
@@ -79,8 +79,8 @@ static void check_outcome(const char *path, es_status status,
         assert_int_equal(count_in_file(path), report->pushed);
 }
 
-/* Records while the word at `offset` is overwritten several times, some of them
- * while the recorder works and one while it sleeps. */
+/* Records while the word at `offset` is overwritten several times: once while
+ * the recorder sleeps, and otherwise while it works. */
 static es_status record_over(const char *path, size_t offset, uint32_t pattern,
                              es_recorder_report *report, uint64_t *refused)
 {
@@ -270,8 +270,8 @@ static int record_and_leave(const char *path)
     es_recorder *recorder = open_closed(path, series);
     for (int64_t step = 0; step < 100; step++)
         recording_push(recorder, series, 0, step);
-    /* Waits a little, so that the recorder notices the end of the socket before
-     * the trainer dies. */
+    /* Waits a little, so that the recorder notices that the socket was closed
+     * before the trainer dies. */
     usleep(100000);
     return 0;
 }
@@ -283,8 +283,8 @@ static int record_and_become(const char *path)
     return 1;
 }
 
-/* After the socket has ended, the recorder must still notice the trainer's
- * death. */
+/* After the trainer's end of the socket was closed, the recorder must still
+ * notice the trainer's death. */
 TEST(the_trainers_death_is_noticed_without_descriptors)
 {
     static int (*const ways[])(const char *) = {record_and_leave,

@@ -47,7 +47,8 @@ TEST(a_stop_file_reaches_the_trainer)
     assert_false(is_requested(path));
 }
 
-/** A request that existed before the training must not stop the training. */
+/** A stop file that existed before the training began must not stop the
+ *  training. */
 TEST(an_old_request_is_ignored)
 {
     const char *path = recording_path("old.db");

@@ -1,5 +1,5 @@
-/* Tests both sides of the ring in shared memory, in one process, and the
- * packing of the greeting and of frames into bytes. */
+/* Tests the ring in shared memory with both of its sides in one process, and
+ * the packing of the greeting and of frames into bytes. */
 #include "hooks/recorder/ring.h"
 #include "hooks/recorder/wire.h"
 #include "tests/support/await.h"
@@ -180,7 +180,7 @@ TEST(the_consumer_sleeps_until_enough_bytes_arrive)
     es_ring_wait(&pair->consumer, bell, five, -1);
     assert_int_equal(es_ring_head(&pair->consumer), five);
     pthread_join(thread, NULL);
-    /* Five frames must cause only one wake-up. */
+    /* Writing five frames must wake the reader only once. */
     assert_int_equal(es_ring_bell(&pair->consumer), bell + 1);
     write_frame(&pair->producer, 5, 100);
     assert_int_equal(es_ring_bell(&pair->consumer), bell + 1);
@@ -348,8 +348,8 @@ TEST(impossible_heads_are_corruption)
     }
     atomic_store(head, es_ring_frame_size(100));
     expect_frame(pair, 1, 100);
-    atomic_store(head, 0); /* a head that lies before the position of the
-                              reader */
+    atomic_store(head, 0); /* a write position (head) before the read position
+                            */
     expect_corrupt(pair);
 }
 

@@ -105,7 +105,7 @@ TEST(too_little_memory_is_an_error)
     }
 }
 
-static bool is_scarce; /* true: draw_measured limits the memory */
+static bool is_scarce; /* true if draw_measured limits the memory */
 
 static es_status draw_measured(es_picture **out)
 {

@@ -79,8 +79,8 @@ TEST(every_kind_of_row_is_golden)
     assert_golden(picture, "overview");
 }
 
-/* A value that is far from the others is printed in full, and does not squeeze
- * the others together. */
+/* A value that is far from the others is printed in full, and does not widen
+ * the scale on which the others are drawn. */
 TEST(a_value_far_away_does_not_stretch_the_scale)
 {
     const float values[] = {16, 15, 1.5e22F, 12, 13};

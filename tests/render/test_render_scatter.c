@@ -173,8 +173,8 @@ TEST(points_are_at_their_values)
         .points = points, .n = 4, .x_log = true, .y_log = true};
     double dots[6][2];
     AUTO(es_picture) picture = drawn(&figure);
-    /* A point is drawn as two dots. Point "c" is not on the front and is drawn
-       first. */
+    /* A point is drawn as two dots. Point "c" is not on the Pareto front and is
+       drawn first. */
     assert_int_equal(picture_dots(dots, 6, picture), 6);
     const double *c = dots[0], *a = dots[2], *b = dots[4];
     assert_true(fabs((c[0] - b[0]) - (b[0] - a[0])) < 1e-9);

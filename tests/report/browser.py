@@ -421,7 +421,8 @@ def two_runs(browser, downloads):
 
 
 def maps_are_drawn(browser):
-    """Checks the maps of two layers at the last step; their colour scale covers both steps."""
+    """Checks the attention maps of two layers at the last of two steps. Their colour scale covers
+    the maps of both steps."""
     def pixels():
         return browser.js(
             "return Array.from(document.querySelectorAll('#maps canvas'), (c) => "

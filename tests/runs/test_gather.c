@@ -146,7 +146,7 @@ TEST(a_truncated_or_changed_finding_is_refused)
 typedef struct journal {
     FILE *stream;
     size_t n_runs, n_failed, n_damaged;
-    bool kills; /* if true, the first process found is killed */
+    bool kills; /* if true, the first child process found is killed */
 } journal;
 
 static void log_begin(void *user, size_t i)

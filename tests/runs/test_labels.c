@@ -114,7 +114,8 @@ TEST(seeds_come_last_and_only_where_they_are_needed)
     EXPECT(runs, texts, plains);
 }
 
-/* z alone distinguishes the most runs, but x and y together distinguish all. */
+/* The setting z alone distinguishes the most runs, but x and y together
+ * distinguish all. */
 TEST(a_setting_that_later_ones_made_redundant_is_omitted)
 {
     enum { SIDE = 3, N = SIDE * SIDE };

@@ -496,8 +496,8 @@ static contents read_file(const char *path)
 /**
  * Flips bits in the whole file. No sample, and no field of a run, series or
  * event, may change unless the change is reported. Checksums of samples cannot
- * detect samples that disappear. This must be rare; it happens if the first
- * index entry of a series is changed so that it belongs to another series.
+ * detect samples that disappear. This must be rare. It happens if a flip
+ * assigns the first index entry of a series to another series.
  */
 TEST(a_flipped_bit_never_changes_what_is_read)
 {

@@ -314,8 +314,8 @@ TEST(a_torn_tail_is_truncated_and_overwritten)
     es_esf_frame frame;
     uint32_t seed;
     size_t place = es_esf_find(&frame, &seed, bytes, n, 4);
-    es_file_write(run_esf, bytes,
-                  place + 70); /* tears the last frame, which has two samples */
+    es_file_write(run_esf, bytes, place + 70); /* truncates the last frame,
+                                                  which has two samples */
     free(bytes);
     es_writer *w = es_esf_begin(run_esf, 6, &run);
     es_esf_commit(w, 6, 20);

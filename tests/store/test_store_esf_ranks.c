@@ -135,8 +135,8 @@ TEST(a_killed_rank_leaves_a_counted_gap)
             assert_true(events[i].step > 2);
         }
     assert_int_equal(n_gaps, 1);
-    /* Only the first rank has the last step, so the joined value is that of the
-     * first rank. */
+    /* Only the first rank has recorded the last step, so the joined value is
+     * the first rank's value. */
     float loss;
     int64_t found;
     es_assert_ok(es_reader_sample(r, &series, STEPS - 1, &loss, 1, &found));

@@ -242,8 +242,8 @@ TEST(the_death_of_a_writer_is_news_once)
 
 enum { STEP_BYTES = 1 << 20, TAIL = 12 }; /* MiB */
 
-/* Writes run.esf with additional bytes, which are no frames, inserted at offset
-   `place` between two frames. */
+/* Writes run.esf with additional bytes, which do not form frames, inserted at
+   offset `place` between two frames. */
 static void write_tail(const unsigned char *bytes, size_t n, size_t place)
 {
     static unsigned char other[STEP_BYTES];
@@ -256,8 +256,8 @@ static void write_tail(const unsigned char *bytes, size_t n, size_t place)
     assert_int_equal(fwrite(bytes + place, 1, n - place, file), n - place);
 }
 
-/* Calls es_growth_look until the search is finished, and returns the number of
- * calls. */
+/* Calls es_growth_look until it has searched all inserted bytes for frames.
+ * Returns the number of calls. */
 static int search(es_growth *growth, es_growth_news *news)
 {
     int n = 0;

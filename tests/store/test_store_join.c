@@ -85,8 +85,8 @@ typedef struct rows {
 } rows;
 
 /**
- * Generates the rows of a layer. Some rows are not finite; in layer 1, head 1
- * of rank 1 has no finite rows at all.
+ * Generates the statistics of all attention rows of a layer. Some rows are not
+ * finite; in layer 1, head 1 of rank 1 has no finite rows at all.
  */
 static void make_rows(rows *out, int layer)
 {

@@ -1,4 +1,4 @@
-/* Tests the detection of file systems that hosts share, with texts of
+/* Tests the detection of file systems that several hosts share. Uses texts of
    /proc/self/mountinfo and magic numbers from several machines. */
 #include "store/mount.h"
 #include "tests/support/test.h"

@@ -30,8 +30,8 @@ static size_t n_promised;
 static int64_t acknowledged, begun;
 
 /**
- * Stores the current bounds for all writes and syncs of the disk since the last
- * call.
+ * Stores the current bounds on the number of steps for all writes and syncs of
+ * the disk since the last call.
  */
 static void note(void)
 {

@@ -411,8 +411,8 @@ TEST(a_live_view_of_no_run_is_drawn)
     assert_non_null(strstr(text, "live"));
 }
 
-/* For any size and depth of the screen, drawing succeeds, prints no escape
-   sequence in ASCII, and prints no control character of a run's name. */
+/* For any size and colour depth of the screen, drawing succeeds, prints no
+   escape sequence in ASCII, and prints no control character of a run's name. */
 TEST(any_size_is_drawn_within_bounds)
 {
     watch_troubled(state);
