@@ -119,8 +119,8 @@ TEST(values_beyond_the_limit_are_clipped_and_marked)
     shot_clear(&s);
 }
 
-/* Of arrows that would overlap, only the one with the largest value is drawn.
- * An arrow near the right edge has its value to its left. A value has an arrow
+/* If arrows would overlap, only the one with the largest value is drawn. An
+ * arrow near the right edge has its value to its left. A value has an arrow
  * even if only the shaded area or the ring around it extends above the plot. */
 TEST(each_arrow_has_the_largest_value)
 {
