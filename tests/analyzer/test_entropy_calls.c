@@ -285,8 +285,8 @@ static void test_entropy_calls__a_forked_child_can_call(void **state)
 enum { LONG = 300, WIDTH = 64 };
 
 /**
- * Returns the largest difference between a variant's entropies and the
- * reference's entropies.
+ * Returns the largest difference between the entropies of a kernel variant and
+ * those of the reference.
  */
 static double deviation(const es_entropy_kernels *set, const float *q,
                         const float *k)

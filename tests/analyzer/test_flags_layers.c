@@ -101,7 +101,8 @@ TEST(one_head_has_a_ceiling_too)
     assert_string_equal(es_judged_list(overload->layers, 2), "0");
 }
 
-/* Equal ceilings give the same bits as a single ceiling for the run. */
+/* If all heads have the same ceiling, the results have the same bits as with a
+ * single ceiling for the run. */
 TEST(equal_ceilings_change_nothing)
 {
     const double all = es_ceiling(128);

@@ -77,7 +77,8 @@ TEST(only_the_number_of_samples_matters_and_not_their_steps)
                    false);
 }
 
-/* Adds noise of several kinds to a falling loss, 20,000 losses each. */
+/* For each of several kinds of noise, adds the noise to a falling loss of
+ * 20,000 samples. */
 TEST(noise_is_no_spike)
 {
     for (int kind = 0; kind < 6; kind++) {

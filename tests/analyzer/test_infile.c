@@ -1,4 +1,4 @@
-/** Tests input files: no call waits for a missing writer, and no endless
+/** Tests input files: no call waits for a FIFO's missing writer, and no endless
  *  input is read. */
 #include "analyzer/base/infile.h"
 #include "tests/support/await.h"

@@ -23,8 +23,8 @@ TEST(factors_of_an_inverse_follow_from_range_and_error)
         }
 }
 
-/* Returns the largest error of 1 / x at the two ends of the range after
-   `factors` factors. */
+/* Computes 1 / x at the two ends of the range with `factors` factors, and
+   returns the larger of the two errors. */
 static double iterate_inverse(double k, int factors)
 {
     double largest = 0;

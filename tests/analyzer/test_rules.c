@@ -68,8 +68,8 @@ TEST(worst_is_in_the_direction_of_the_rule)
     assert_true(ruled->episodes[0].said.value == 9);
 }
 
-/* An alert is raised at the sample that completes the streak; the episode
-   begins with the first sample of the streak. */
+/* The rule needs three consecutive samples for which it holds. The alert is
+   raised at the third; the episode begins with the first. */
 TEST(an_episode_needs_its_samples_in_a_row)
 {
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);

@@ -3,8 +3,8 @@
 #include "analyzer/base/sized.h"
 #include "tests/support/test.h"
 
-/* Three versions of the same struct, as an older, this and a newer library
-   define it. */
+/* Three versions of the same struct: that of an older library, that of this
+   library, and that of a newer one. */
 typedef struct old_struct {
     size_t size;
     int64_t a;

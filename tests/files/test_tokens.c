@@ -186,8 +186,8 @@ TEST(fixed_batches_do_not_overlap)
     enum {
         B = 3,
         CTX = 6
-    }; /* the part has 46 tokens, which are 6 sequences of 7, so batch 2 equals
-          batch 0 */
+    }; /* the held-out part has 46 tokens, which are 6 sequences of CTX + 1, so
+          batch 2 equals batch 0 */
     write_file(253, 1);
     AUTO(es_tokens) tokens = open_file();
     for (uint64_t index = 0; index < 4; index++) {

@@ -48,8 +48,8 @@ TEST(an_index_of_two_files_makes_one_model)
     es_weights_case *f = es_weights_case_open("g02_sm_ln_gt", "transformer.");
     char note[256];
     es_weights *weights = NULL, *whole = es_weights_case_read(f);
-    char last[256]; /* last entry of the weight_map, which has no comma behind
-                       it */
+    char last[256]; /* last entry of the weight_map, which is not followed by a
+                       comma */
     snprintf(last, sizeof last, "\"%s\": \"model-0.safetensors\"",
              f->list.all[0].name);
     write_shards(f, 5, last, 0);

@@ -415,8 +415,8 @@ TEST(impossible_files_are_refused)
 TEST(unwritable_folder_is_refused)
 {
     if (geteuid() == 0) {
-        /* If this is root, runs the test as another user, because root may
-         * write everywhere. */
+        /* If this process is root, runs the test as another user, because root
+         * may write everywhere. */
         const char *place = recording_path("");
         chmod(place, 0755);
         pid_t pid = fork();

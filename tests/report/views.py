@@ -1,5 +1,5 @@
-"""Checks what every view of the page shares: the address holds the selection, keys reach
-every function, panels can be saved, and labels stay inside their drawing."""
+"""Checks what every view of the page shares: the address holds the selection, the keyboard
+reaches every function, panels can be saved, and labels stay inside their drawing."""
 import os
 import pathlib
 import xml.etree.ElementTree
@@ -127,7 +127,7 @@ def saved(browser, downloads, card, form):
 
 
 def saves(browser, downloads, check):
-    """Every panel of an open comparison is saved in every format that it offers."""
+    """Every panel of an open comparison can be saved in every format that it offers."""
     browser.js("State.set({open: Data.runs.slice(2, 4), delta: Data.runs.slice(2, 4),"
                "group: 'lr'})")
     offers = browser.js(

@@ -61,7 +61,7 @@ static void end(es_recorded *to)
     show();
 }
 
-/* Loads the summary of run 0, then closes the reader from which it borrowed. */
+/* Loads the summary of run 0 and frees it. Returns the status of loading it. */
 static es_status try_load(void)
 {
     es_run_summary *loaded = NULL;
@@ -543,7 +543,7 @@ TEST(a_damaged_run_costs_only_itself)
     es_assert_ok(es_summary_load(&summary, reader, 1, &options));
     assert_int_equal(summary->number, 2);
     assert_int_equal(summary->n_in_file, 2);
-    /* The last sample is intact, and without judging no other sample is
+    /* The last sample is intact. If no flags are judged, no other sample is
        read. */
     es_summary_free(summary);
     options.without_flags = true;

@@ -110,7 +110,8 @@ TEST(many_lines_have_fewer_points)
     es_trace_free(trace);
 }
 
-/* A lower limit must give fewer points, but keep all extremes. */
+/* A lower limit on the number of points must give fewer points, but keep all
+ * extremes. */
 TEST(a_limit_of_points_is_respected)
 {
     for (size_t most = 0; most < 40; most += 7) {

@@ -302,8 +302,8 @@ TEST(a_terminal_has_colours_unless_no_color)
     close(primary);
 }
 
-/* Runs in a child process: another program truncates the -shm file of a run
-   file while it is being written. */
+/* Runs in a child process: writes a run file, whose -shm file another program
+   truncates before the second write. */
 static void write_truncated(const char *path)
 {
     es_output *output;

@@ -1,5 +1,5 @@
-/* Tests a watcher's ledger: each alert is entered once, and only one process
-   makes each delivery. */
+/* Tests the ledger in which watchers enter alerts and their deliveries: each
+   alert is entered once, and only one process makes each delivery. */
 #include "store/ledger.h"
 #include "tests/support/await.h"
 #include "tests/support/test.h"

@@ -169,8 +169,8 @@ TEST(a_command_gets_the_values_of_its_run)
     }
 }
 
-/* When a run starts, the path of its run file is inserted into a shell script
- * and into other words. */
+/* When a run starts, the path of its run file is inserted into the command:
+ * into a shell script (quoted) and into other words. */
 TEST(the_run_file_is_inserted_last)
 {
     static const char *const words[] = {"sh", "-c", "a '{run}' {run} # {{}}",
