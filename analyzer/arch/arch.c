@@ -16,6 +16,7 @@ enum {
     KIND_LN = 1 << ES_PART_NORM,
     KIND_ACT = 1 << ES_PART_ACTIVATION,
     KIND_FFN = 1 << ES_PART_FFN,
+    KIND_NO_FFN = 1 << ES_PART_NO_FFN,
     KIND_WN = 1 << ES_PART_WEIGHT_NORM,
     KIND_SN = 1 << ES_PART_SPECTRAL_NORM
 };
@@ -233,6 +234,13 @@ static es_status read_removed(es_arch *arch, const arch_part *part)
     return ES_OK;
 }
 
+static es_status read_no_ffn(es_arch *arch, const arch_part *part)
+{
+    (void)part;
+    arch->no_ffn = true;
+    return ES_OK;
+}
+
 static const struct {
     const char *name;
     unsigned set;
@@ -293,6 +301,7 @@ static const struct rule {
     {"ScFuFFN", NO_ARGUMENT, KIND_FFN, "Sc... FFN", NULL, ES_FFN_FUSED},
     {"ScFuFFNi", NO_ARGUMENT, KIND_FFN, "Sc... FFN", read_removed, 0},
     {"ScFuFFNe", NO_ARGUMENT, KIND_FFN, "Sc... FFN", read_removed, 0},
+    {"NoFFN", NO_ARGUMENT, KIND_NO_FFN, "NoFFN", read_no_ffn, 0},
     {"WNorm", ARGUMENT, KIND_WN, "WNorm", read_norm, 0},
     {"SNorm", ARGUMENT, KIND_SN, "SNorm", read_norm, 0},
 };
@@ -318,12 +327,11 @@ static es_status unknown_part(const arch_part *part, bool first)
             ES_EUSAGE,
             "architecture has an empty part: write for example SM+LN+G");
     return refuse_part(
-        part,
-        first ? "unknown; an architecture begins with SM, "
-                "SM(t), SM(clip 100), SM(gate), PSM(p) or RA"
-              : "unknown; the parts are LN, RN, G, GT, R, LR(...), "
-                "SwiGLU, ScFFN, ScFuFFN, ScFuFFNi x, ScFuFFNe x, WNorm(...), "
-                "SNorm(...)");
+        part, first ? "unknown; an architecture begins with SM, "
+                      "SM(t), SM(clip 100), SM(gate), PSM(p) or RA"
+                    : "unknown; the parts are LN, RN, G, GT, R, LR(...), "
+                      "SwiGLU, ScFFN, ScFuFFN, ScFuFFNi x, ScFuFFNe x, NoFFN, "
+                      "WNorm(...), SNorm(...)");
 }
 
 /* --- parts with ranges ---------------------------------------------------- */
@@ -344,6 +352,9 @@ static void set_kind(es_layer_parts *to, es_part_kind kind,
     case ES_PART_FFN:
         to->ffn = from->ffn;
         break;
+    case ES_PART_NO_FFN:
+        to->no_ffn = from->no_ffn;
+        break;
     case ES_PART_WEIGHT_NORM:
         to->weight_norm = from->weight_norm;
         break;
@@ -361,6 +372,7 @@ static es_layer_parts whole_parts(const es_arch *arch)
                             .slope_kind = arch->slope_kind,
                             .slope = arch->slope,
                             .ffn = arch->ffn,
+                            .no_ffn = arch->no_ffn,
                             .weight_norm = arch->weight_norm,
                             .spectral_norm = arch->spectral_norm};
 }
@@ -379,7 +391,7 @@ es_layer_parts es_arch_parts(const es_arch *arch, int64_t layer)
     for (int i = 0; i < arch->n_spans; i++)
         if (covers(&arch->spans[i], layer))
             set_kind(&parts, arch->spans[i].kind, &arch->spans[i].parts);
-    if (parts.ffn != ES_FFN_TWO)
+    if (parts.ffn != ES_FFN_TWO || parts.no_ffn)
         set_kind(&parts, ES_PART_ACTIVATION, &none);
     return parts;
 }
@@ -491,10 +503,6 @@ static es_status check_kind(const arch_part *part, const struct rule *rule,
     if (part->has_range && rule->read == read_removed)
         return refuse_part(part, "the number of removed FFNs already "
                                  "determines the layers: leave out the range");
-    if (part->has_range && rule->value == ES_ACT_SWIGLU &&
-        rule->kind == KIND_ACT)
-        return refuse_part(part, "SwiGLU has a third matrix and applies to "
-                                 "all layers: leave out the range");
     if (seen & rule->kind)
         return es_fail(ES_EUSAGE,
                        "architecture part '%.80s': a second %s; each kind of "
@@ -665,6 +673,35 @@ static es_status squeeze(char out[ES_ARCH_TEXT_MAX], const char *text)
     return ES_OK;
 }
 
+/* Refuses parts that contradict each other, when all parts were read. */
+static es_status check_whole(const es_arch *arch)
+{
+    bool lacks_ffn = arch->no_ffn;
+    for (int i = 0; i < arch->n_spans; i++)
+        lacks_ffn |= arch->spans[i].kind == ES_PART_NO_FFN;
+    /* QK-Clip works by scaling down the parts of Q and K that belong to one
+     * head. SNorm divides each matrix by its own norm and so undoes the
+     * scaling. */
+    if (arch->clip > 0 && arch->spectral_norm & ES_NORM_QK)
+        return es_fail(ES_EUSAGE, "architecture part 'SM(clip...)': SNorm of "
+                                  "Q and K already bounds the logits and "
+                                  "undoes QK-Clip's scaling: leave out one "
+                                  "of them");
+    if (lacks_ffn && (arch->n_removed > 0 || arch->n_removed_first > 0))
+        return es_fail(ES_EUSAGE,
+                       "architecture part 'NoFFN': ScFuFFNi and ScFuFFNe "
+                       "already name layers without FFN: write ScFuFFN, and "
+                       "NoFFN with the ranges of all these layers");
+    if (arch->no_ffn &&
+        (arch->activation != ES_ACT_LINEAR || arch->ffn != ES_FFN_TWO ||
+         (arch->weight_norm | arch->spectral_norm) & ES_NORM_FFN))
+        return es_fail(ES_EUSAGE,
+                       "architecture part 'NoFFN': without a range, no layer "
+                       "has an FFN: leave out activations, Sc... FFNs and "
+                       "norms of FFN, or add a range as in NoFFN[6-11]");
+    return ES_OK;
+}
+
 es_status es_arch_parse(es_arch *out, const char *text)
 {
     static const char prefix[] = "EReg(";
@@ -685,16 +722,8 @@ es_status es_arch_parse(es_arch *out, const char *text)
         body += strlen(prefix);
         arch.entropy_reg = true;
     }
-    status = read_body(&arch, body);
-    /* QK-Clip works by scaling down the parts of Q and K that belong to one
-     * head. SNorm divides each matrix by its own norm and so undoes the
-     * scaling. */
-    if (status == ES_OK && arch.clip > 0 && arch.spectral_norm & ES_NORM_QK)
-        status = es_fail(ES_EUSAGE, "architecture part 'SM(clip...)': SNorm of "
-                                    "Q and K already bounds the logits and "
-                                    "undoes QK-Clip's scaling: leave out one "
-                                    "of them");
-    if (status == ES_OK)
+    if ((status = read_body(&arch, body)) == ES_OK &&
+        (status = check_whole(&arch)) == ES_OK)
         *out = arch;
     return status;
 }
@@ -801,6 +830,9 @@ static void print_whole(es_text *text, es_part_kind kind, const es_arch *arch)
         else
             print_named(text, KIND_FFN, (int)arch->ffn);
         break;
+    case ES_PART_NO_FFN:
+        es_text_append(text, "%s", arch->no_ffn ? "+NoFFN" : "");
+        break;
     case ES_PART_WEIGHT_NORM:
         print_norm(text, "WNorm", arch->weight_norm);
         break;
@@ -820,6 +852,7 @@ static void print_span(es_text *text, const es_arch *arch,
                          .slope_kind = of->slope_kind,
                          .slope = of->slope,
                          .ffn = of->ffn,
+                         .no_ffn = of->no_ffn,
                          .weight_norm = of->weight_norm,
                          .spectral_norm = of->spectral_norm};
     print_whole(text, span->kind, &own);
@@ -858,5 +891,7 @@ size_t es_arch_print(char *buffer, size_t size, const es_arch *arch)
 
 bool es_arch_has_ffn(const es_arch *arch, int64_t layer, int64_t n_layer)
 {
-    return layer >= arch->n_removed_first && layer < n_layer - arch->n_removed;
+    return layer >= arch->n_removed_first &&
+           layer < n_layer - arch->n_removed &&
+           !es_arch_parts(arch, layer).no_ffn;
 }

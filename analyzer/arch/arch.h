@@ -64,6 +64,7 @@ typedef enum es_part_kind {
     ES_PART_NORM,         /* LN, RN */
     ES_PART_ACTIVATION,   /* activation: G, GT, GS, R, LR, SwiGLU */
     ES_PART_FFN,          /* ScFFN, ScFuFFN */
+    ES_PART_NO_FFN,       /* NoFFN */
     ES_PART_WEIGHT_NORM,  /* WNorm */
     ES_PART_SPECTRAL_NORM /* SNorm */
 } es_part_kind;
@@ -71,10 +72,11 @@ typedef enum es_part_kind {
 /** The parts of one layer. */
 typedef struct es_layer_parts {
     bool norm;                /* LN or RN in both sub-blocks */
-    es_activation activation; /* ES_ACT_LINEAR in a Sc... FFN */
+    es_activation activation; /* ES_ACT_LINEAR in a Sc... FFN, and with NoFFN */
     es_slope_kind slope_kind; /* used if activation is ES_ACT_LEAKY */
     double slope;
     es_ffn_kind ffn;
+    bool no_ffn; /* NoFFN; es_arch_has_ffn also considers ScFuFFNi and e */
     unsigned weight_norm, spectral_norm; /* bit sets of ES_NORM_... */
 } es_layer_parts;
 
@@ -118,6 +120,8 @@ typedef struct es_arch {
     int n_removed; /* x of ScFuFFNi x: the last x layers have no FFN; else 0 */
     int n_removed_first;                 /* x of ScFuFFNe x: the first x
                                             layers have no FFN; else 0 */
+    bool no_ffn;                         /* NoFFN without a range: no layer has
+                                            an FFN */
     unsigned weight_norm, spectral_norm; /* bit sets of ES_NORM_... */
     bool entropy_reg;                    /* EReg(...) */
     int n_spans;                         /* number of parts that have ranges */
@@ -151,7 +155,8 @@ es_layer_parts es_arch_parts(const es_arch *arch, int64_t layer);
 int64_t es_arch_next_change(const es_arch *arch, int64_t layer,
                             int64_t n_layer);
 
-/** Returns false if the layer's FFN is removed. */
+/** Returns false if the layer's FFN is removed, by NoFFN, ScFuFFNi or
+ *  ScFuFFNe. */
 bool es_arch_has_ffn(const es_arch *arch, int64_t layer, int64_t n_layer);
 
 /**

@@ -99,6 +99,45 @@ TEST(scfuffne_removes_the_first_ffns)
     expect_refusal("SM+ScFuFFNe1+ScFuFFNi1", "ScFuFFNi1");
 }
 
+TEST(noffn_removes_the_ffns_of_any_layers)
+{
+    es_arch a;
+    assert_int_equal(es_arch_parse(&a, "SM+LN+NoFFN[7]+G[0-8]+NoFFN[3-4]+R[9]"),
+                     ES_OK);
+    for (int layer = 0; layer < 12; layer++) {
+        const bool is_removed = layer == 3 || layer == 4 || layer == 7;
+        assert_int_equal(es_arch_has_ffn(&a, layer, 12), !is_removed);
+        assert_int_equal(es_arch_parts(&a, layer).activation,
+                         is_removed || layer > 9 ? ES_ACT_LINEAR
+                         : layer == 9            ? ES_ACT_RELU
+                                                 : ES_ACT_GELU);
+        assert_true(es_arch_parts(&a, layer).norm);
+    }
+    expect_print("SM+LN+NoFFN[7]+G[0-8]+NoFFN[3-4]+R[9]",
+                 "SM+LN+G[0-8]+R[9]+NoFFN[3-4]+NoFFN[7]");
+    expect_print("SM+WNorm(QK,FFN)+NoFFN[3-3]+ScFuFFN",
+                 "SM+ScFuFFN+NoFFN[3]+WNorm(QK,FFN)");
+    expect_print("SM+NoFFN[0]+ScFuFFNi0", "SM+ScFuFFN+NoFFN[0]");
+    assert_int_equal(es_arch_parse(&a, "SM+NoFFN+LN"), ES_OK);
+    assert_false(es_arch_has_ffn(&a, 0, 1) || es_arch_has_ffn(&a, 9, 12));
+    assert_int_equal(es_arch_next_change(&a, 0, 12), 12);
+    expect_print("SM(t)+SNorm(QKVO)+NoFFN+LN", "SM(t)+LN+NoFFN+SNorm(QKVO)");
+    expect_refusal("SM+NoFFN+NoFFN", "'NoFFN': a second NoFFN");
+    expect_refusal("SM+NoFFN+NoFFN[1]", "'NoFFN[1]': a second NoFFN");
+    expect_refusal("SM+NoFFN[1]+NoFFN[0-1]", "'NoFFN[0-1]': a layer in its");
+    expect_refusal("SM+NoFFN(1)", "takes no argument");
+    expect_refusal("SM+NoFFN2", "'NoFFN2': unknown");
+    expect_refusal("SM+NoFFN[2-1]", "expected layers");
+    expect_refusal("SM+NoFFN+G", "without a range, no layer has an FFN");
+    expect_refusal("SM+R[1]+NoFFN", "without a range, no layer has an FFN");
+    expect_refusal("SM+NoFFN+ScFFN", "without a range");
+    expect_refusal("SM+ScFuFFN[0]+NoFFN", "without a range");
+    expect_refusal("SM+NoFFN+WNorm(QK,FFN)", "norms of FFN");
+    expect_refusal("SM+SNorm(FFN)[0]+NoFFN", "norms of FFN");
+    expect_refusal("SM+NoFFN[0]+ScFuFFNi2", "write ScFuFFN, and NoFFN with");
+    expect_refusal("SM+ScFuFFNe1+NoFFN", "write ScFuFFN, and NoFFN with");
+}
+
 TEST(an_activation_may_have_a_range_of_layers)
 {
     es_arch a;
@@ -130,7 +169,9 @@ TEST(an_activation_may_have_a_range_of_layers)
     expect_refusal("SM+G[2147483648]", "G[2147483648]");
     expect_refusal("SM[0]+G", "SM[0]");
     expect_refusal("SM+G[0]+ScFFN", "ScFFN");
-    expect_refusal("SM+SwiGLU[0]", "SwiGLU[0]");
+    expect_print("SM+G[4-5]+SwiGLU[0-3]+RN", "SM+RN+SwiGLU[0-3]+G[4-5]");
+    expect_refusal("SM+SwiGLU[0-3]+G[3]", "G[3]");
+    expect_refusal("SM+SwiGLU[0]+ScFFN[0]", "ScFFN[0]");
     expect_refusal("SM+G[0]+G[1]+G[2]+G[3]+G[4]+G[5]+G[6]+G[7]+G[8]+G[9]+"
                    "LN[0]+LN[1]+LN[2]+LN[3]+LN[4]+LN[5]+LN[6]",
                    "LN[6]");
@@ -140,7 +181,8 @@ static bool are_equal(const es_layer_parts *a, const es_layer_parts *b)
 {
     return a->norm == b->norm && a->activation == b->activation &&
            a->slope_kind == b->slope_kind && a->slope == b->slope &&
-           a->ffn == b->ffn && a->weight_norm == b->weight_norm &&
+           a->ffn == b->ffn && a->no_ffn == b->no_ffn &&
+           a->weight_norm == b->weight_norm &&
            a->spectral_norm == b->spectral_norm;
 }
 
@@ -217,9 +259,13 @@ TEST(contradictory_ranges_are_refused)
  * before it must have the same parts. */
 TEST(changes_divide_the_layers_into_equal_ones)
 {
-    static const char *const texts[] = {
-        "SM", "SM+LN[0-2]+ScFFN[2-3]+SNorm(FFN)[5]+G", "SM+LN[1]+ScFuFFNi4",
-        "SM+LN[9]+ScFuFFNe3", "SM+ScFuFFNi99"};
+    static const char *const texts[] = {"SM",
+                                        "SM+LN[0-2]+ScFFN[2-3]+SNorm(FFN)[5]+G",
+                                        "SM+LN[1]+ScFuFFNi4",
+                                        "SM+LN[9]+ScFuFFNe3",
+                                        "SM+ScFuFFNi99",
+                                        "SM+NoFFN[0]+G+NoFFN[3-4]",
+                                        "SM+NoFFN"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         es_arch a;
         assert_int_equal(es_arch_parse(&a, texts[i]), ES_OK);
@@ -256,7 +302,6 @@ TEST(parts_of_llama_are_parsed)
     expect_refusal("SM+RN+LN", "a second LN or RN");
     expect_refusal("SM+SwiGLU+G", "a second activation");
     expect_refusal("SM+SwiGLU+ScFFN", "'ScFFN'");
-    expect_refusal("SM+SwiGLU[0]", "applies to all layers");
     expect_refusal("SM+SwiGLU(2)", "takes no argument");
     expect_refusal("SM+swiglu", "'swiglu'");
     expect_refusal("SM+RN2", "'RN2'");
@@ -437,8 +482,7 @@ static void draw_range(char part[64])
 {
     const unsigned first = draw(100);
     const size_t n = strlen(part);
-    if (draw(2) || n == 0 || strcmp(part, "SwiGLU") == 0 ||
-        strncmp(part, "ScFuFFNi", 8) == 0)
+    if (draw(2) || n == 0 || strncmp(part, "ScFuFFNi", 8) == 0)
         return;
     snprintf(part + n, 64 - n, "[%u-%u]", first, first + draw(3));
 }
@@ -446,7 +490,7 @@ static void draw_range(char part[64])
 /* Writes a random valid architecture with its parts in random order. */
 static void draw_arch(char out[ES_ARCH_TEXT_MAX])
 {
-    char parts[4][64] = {""};
+    char parts[5][64] = {""};
     bool regularised = draw(2), spectral = draw(2);
     snprintf(parts[0], 64, "%s", PICK("", "LN", "RN"));
     if (draw(2))
@@ -460,13 +504,15 @@ static void draw_arch(char out[ES_ARCH_TEXT_MAX])
         snprintf(parts[3], 64, "SNorm(%s)", PICK("QK", "QKV", "QKVO"));
     for (unsigned i = 0; i < 4; i++)
         draw_range(parts[i]);
+    if (draw(2) && !strstr(parts[1], "ScFuFFNi"))
+        snprintf(parts[4], 64, "NoFFN[%u]", draw(9));
     int n = snprintf(out, ES_ARCH_TEXT_MAX, "%s%s", regularised ? "EReg(" : "",
                      PICK("SM", "SM(t)", "PSM(2)", "PSM(8, 1e-5)",
                           "PSM(4,plain)", "PSM(4,2,length T)", "RA", "RA(T)"));
-    for (unsigned i = 0, first = draw(4); i < 4; i++)
-        if (parts[(first + i) % 4][0])
+    for (unsigned i = 0, first = draw(5); i < 5; i++)
+        if (parts[(first + i) % 5][0])
             n += snprintf(out + n, (size_t)(ES_ARCH_TEXT_MAX - n), "%s+%s",
-                          PICK("", " "), parts[(first + i) % 4]);
+                          PICK("", " "), parts[(first + i) % 5]);
     snprintf(out + n, (size_t)(ES_ARCH_TEXT_MAX - n), "%s",
              regularised ? ")" : "");
 }
@@ -505,7 +551,7 @@ TEST(a_canonical_form_prints_as_itself)
  * unchanged. */
 TEST(a_changed_text_is_refused_or_prints_back)
 {
-    static const char alphabet[] = "SMLNGTRWPEcFui()[]+,0159.-e t\x01\xff";
+    static const char alphabet[] = "SMLNGTRWPEcFuoi()[]+,0159.-e t\x01\xff";
     unsigned n_refused = 0;
     for (unsigned seed = 1; seed <= 50000; seed++) {
         char text[ES_ARCH_TEXT_MAX] = "", one[ES_ARCH_TEXT_MAX],

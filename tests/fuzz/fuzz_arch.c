@@ -23,6 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
                      arch.clip == again.clip && arch.gate == again.gate &&
                      arch.n_removed == again.n_removed &&
                      arch.n_removed_first == again.n_removed_first &&
+                     arch.no_ffn == again.no_ffn &&
                      arch.n_spans == again.n_spans);
     }
     free(text);

@@ -135,6 +135,8 @@ static void draw_by_layer(parts *to, int n_layer, uint64_t *state)
             add_to_layer(to, "LN", layer);
         if (happens(state, 60))
             add_to_layer(to, CHOOSE(state, norms), layer);
+        if (happens(state, 25))
+            add_to_layer(to, "NoFFN", layer);
     }
 }
 

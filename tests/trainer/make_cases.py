@@ -57,6 +57,10 @@ CASES = {
     "n04_range_parts": {"arch": "PSM(2,0.2)+LN[1]+GS[0-1]+R[3]+ScFFN[2]", "n_layer": 4,
                         "n_head": 2, "range_attn": 0.02, "range_act": 0.05,
                         "range_norm": 0.01},
+    # layers without an FFN
+    "n05_noffn": {"arch": "SM(t)+LN+G[0-2]+ScFFN[4]+NoFFN[0]+NoFFN[2-3]", "t": (0.7, 2),
+                  "n_layer": 5, "n_head": 2, "ctx": 7},
+    "n06_ereg_noffn": {"arch": "EReg(SM+LN[0]+NoFFN+WNorm(QKVO))", "n_head": 1},
 }
 DEFAULTS = {"family": "gpt2", "n_layer": 2, "n_head": 3, "d_model": 12, "ctx": 6,
             "vocab": 11, "batch": 2, "mlp_mult": 2, "bias": "all",
@@ -67,7 +71,7 @@ DEFAULTS = {"family": "gpt2", "n_layer": 2, "n_head": 3, "d_model": 12, "ctx": 6
 def read_arch(text):
     """Parses the notation of architectures; supports only the parts that occur in CASES."""
     arch = {"ereg": text.startswith("EReg("), "acts": {}, "ffn": {}, "ln": set(),
-            "WNorm": {}, "SNorm": {}, "first": 0, "last": 0, "power": 0}
+            "WNorm": {}, "SNorm": {}, "first": 0, "last": 0, "none": set(), "power": 0}
     body = text[5:-1] if arch["ereg"] else text
     attention, *parts = body.split("+")
     options = attention[3:-1].split(",") if attention.startswith("SM(") else []
@@ -90,6 +94,8 @@ def read_arch(text):
         span = range(int(first), int(last or first) + 1) if layers else range(99)
         if name in ("LN", "RN"):
             arch["ln"].update(span)
+        elif name == "NoFFN":
+            arch["none"].update(span)
         elif name == "ScFFN":
             arch["ffn"].update(dict.fromkeys(span, "scaled"))
         elif name.startswith("ScFuFFN"):
@@ -102,6 +108,10 @@ def read_arch(text):
         else:
             arch["acts"].update(dict.fromkeys(span, name))
     return arch
+
+
+def has_ffn(arch, l, n_layer):
+    return arch["first"] <= l < n_layer - arch["last"] and l not in arch["none"]
 
 
 def activate(x, name):
@@ -127,10 +137,10 @@ class Model:
         self.draw("wpe", (T, d))
         for l in range(L):
             at = f"h.{l}."
-            has_ffn = self.arch["first"] <= l < L - self.arch["last"]
+            feeds = has_ffn(self.arch, l, L)
             if l in self.arch["ln"]:
                 self.norm(at + "ln_1", d)
-                if has_ffn:
+                if feeds:
                     self.norm(at + "ln_2", d)
             self.linear(at + "attn.c_attn", d, 3 * d)
             self.linear(at + "attn.c_proj", d, d)
@@ -145,16 +155,16 @@ class Model:
                           0.2 + 0.6 * torch.rand(H, generator=self.generator))
             ffn = self.arch["ffn"].get(l, "two")
             modules = {"attn.c_attn": (d, 3 * d), "attn.c_proj": (d, d)}
-            if has_ffn and ffn == "fused":
+            if feeds and ffn == "fused":
                 modules["mlp.w"] = d, d
                 self.draw(at + "mlp.w.weight", (d, d), d ** -0.5)
-            elif has_ffn:
+            elif feeds:
                 modules |= {"mlp.c_fc": (d, m), "mlp.c_proj": (m, d)}
                 self.linear(at + "mlp.c_fc", d, m)
                 self.linear(at + "mlp.c_proj", m, d)
             for module, shape in modules.items():
                 self.draw_norms(l, module, *shape)
-            if has_ffn and ffn != "two":
+            if feeds and ffn != "two":
                 for name in ("alpha", "beta"):
                     self.keep(at + "mlp." + name,
                               1 + 0.3 * torch.randn(1, generator=self.generator))
@@ -323,7 +333,7 @@ class Model:
             x = x + self.attend(self.normed(x, f"h.{l}.ln_1"), l)
             if self.arch["ereg"]:
                 ereg = ereg + self.penalty(self.rows["row_entropy"][-1], l)
-            if not self.arch["first"] <= l < self.case["n_layer"] - self.arch["last"]:
+            if not has_ffn(self.arch, l, self.case["n_layer"]):
                 continue
             f = self.feed(self.normed(x, f"h.{l}.ln_2"), l)
             if self.arch["ffn"].get(l, "two") == "two":

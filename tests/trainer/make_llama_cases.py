@@ -15,7 +15,7 @@ import math
 import torch
 import transformers as tf
 from case_file import Case, save_all
-from make_cases import read_arch
+from make_cases import activate, has_ffn, read_arch
 
 torch.set_default_dtype(torch.float64)
 
@@ -42,6 +42,9 @@ CASES = {
     # norms in one of three layers
     "l09_parts": {"arch": "SM+RN[1]+SwiGLU", "n_layer": 3, "n_head": 2,
                   "n_kv_head": 1, "scale": 0.8},
+    # SwiGLU in two layers, of which the second has no FFN
+    "l10_noffn": {"arch": "SM+RN+SwiGLU[0-1]+R[3]+NoFFN[1-2]", "n_layer": 4,
+                  "n_head": 2, "n_kv_head": 1, "bias": "all", "scale": 0.8},
 }
 DEFAULTS = {"arch": "SM+RN+SwiGLU", "family": "llama", "n_layer": 2, "n_head": 4,
             "n_kv_head": 2, "d_model": 16, "d_head": 0, "d_ff": 22, "ctx": 6,
@@ -60,7 +63,7 @@ class Model:
         self.generator = torch.Generator().manual_seed(seed)
         self.regularised = arch.startswith("EReg(")
         self.power = int(arch[4]) if arch.startswith("PSM(") else 0
-        self.gated, self.relu = "SwiGLU" in arch, arch.endswith("+R")
+        self.parts = read_arch(arch)
         self.heads, self.shared = case["n_head"], case["n_kv_head"]
         self.width = case["d_head"] or case["d_model"] // case["n_head"]
         d, f = case["d_model"], case["d_ff"]
@@ -69,9 +72,11 @@ class Model:
         self.draw("model.embed_tokens.weight", (case["vocab"], d), 1)
         for l in range(case["n_layer"]):
             at = f"model.layers.{l}."
-            if l in read_arch(arch)["ln"]:
+            feeds = has_ffn(self.parts, l, case["n_layer"])
+            if l in self.parts["ln"]:
                 self.norm(at + "input_layernorm", d)
-                self.norm(at + "post_attention_layernorm", d)
+                if feeds:
+                    self.norm(at + "post_attention_layernorm", d)
             for x, n_in, n_out in (("q", d, queries), ("k", d, keys),
                                    ("v", d, keys), ("o", queries, d)):
                 self.linear(at + f"self_attn.{x}_proj", n_in, n_out, x in biases)
@@ -84,7 +89,7 @@ class Model:
                 self.keep(at + "self_attn.theta", 0.2 + 0.6 * torch.rand(
                     self.heads, generator=self.generator))
             for x, n_in, n_out in (("gate", d, f), ("up", d, f), ("down", f, d)):
-                if x != "gate" or self.gated:
+                if feeds and (x != "gate" or self.act(l) == "SwiGLU"):
                     self.linear(at + f"mlp.{x}_proj", n_in, n_out, x[0] in biases)
         if not case["tied"]:
             self.draw("lm_head.weight", (case["vocab"], d), 1)
@@ -106,6 +111,9 @@ class Model:
         self.draw(name + ".weight", (n_out, n_in), scale)
         if bias:
             self.draw(name + ".bias", n_out, 0.3)
+
+    def act(self, l):
+        return self.parts["acts"].get(l, "")
 
     # --- forward
 
@@ -175,10 +183,10 @@ class Model:
     def feed(self, u, l):
         at = f"model.layers.{l}.mlp."
         inner = self.product(u, at + "up_proj")
-        if self.gated:
+        if self.act(l) == "SwiGLU":
             gate = self.product(u, at + "gate_proj")
             inner = gate * torch.sigmoid(gate) * inner
-        return self.product(torch.relu(inner) if self.relu else inner, at + "down_proj")
+        return self.product(activate(inner, self.act(l)), at + "down_proj")
 
     def penalty(self, entropy, l):
         largest = math.log(self.case["ctx"])
@@ -197,7 +205,8 @@ class Model:
             x = x + self.attend(self.normed(x, at + "input_layernorm"), l)
             if self.regularised:
                 ereg = ereg + self.penalty(self.rows["row_entropy"][-1], l)
-            x = x + self.feed(self.normed(x, at + "post_attention_layernorm"), l)
+            if has_ffn(self.parts, l, self.case["n_layer"]):
+                x = x + self.feed(self.normed(x, at + "post_attention_layernorm"), l)
         x = self.normed(x, "model.norm")
         head = "model.embed_tokens.weight" if self.case["tied"] else "lm_head.weight"
         logits = x @ self.values[head].T

@@ -11,7 +11,7 @@ import math
 
 import torch
 from case_file import Case, save_all
-from make_cases import activate, read_arch
+from make_cases import activate, has_ffn, read_arch
 
 CASES = {
     # without norms except the norm of the embedding, like the models in AERO's
@@ -23,6 +23,7 @@ CASES = {
     "s05_sas_ereg_sm_t": {"arch": "EReg(SM(t)+ScFFN)", "n_head": 1},
     # parts that differ between layers
     "s06_sas_parts": {"arch": "SM+LN[2]+G[2]+ScFuFFN[0]+ScFFN[1]", "n_layer": 3},
+    "s07_sas_noffn": {"arch": "SM+LN+R+NoFFN[0]+NoFFN[2]", "n_layer": 3, "n_head": 1},
 }
 DEFAULTS = {"family": "sas", "n_layer": 2, "n_head": 2, "d_model": 12, "ctx": 6,
             "vocab": 11, "batch": 2, "mlp_mult": 2, "bias": "qk",
@@ -36,7 +37,6 @@ class Model:
         self.generator = torch.Generator().manual_seed(seed)
         self.regularised, self.rms = arch.startswith("EReg("), "RN" in arch
         self.parts = read_arch(arch)
-        self.n_ffns = case["n_layer"] - self.parts["last"]
         H, T, d = case["n_head"], case["ctx"], case["d_model"]
         m = case["mlp_mult"] * d
         self.draw("wte", (case["vocab"], d), 1)
@@ -55,7 +55,7 @@ class Model:
             if self.regularised:
                 self.keep(at + "attn.theta",
                           0.2 + 0.6 * torch.rand(H, generator=self.generator))
-            if l >= self.n_ffns:
+            if not has_ffn(self.parts, l, case["n_layer"]):
                 continue
             if self.parts["ffn"].get(l) == "fused":
                 self.draw(at + "mlp.w.weight", (d, d), d ** -0.5)
@@ -136,7 +136,7 @@ class Model:
             x = self.attend(u, l)
             if self.regularised:
                 ereg = ereg + self.penalty(self.rows["row_entropy"][-1], l)
-            if l < self.n_ffns:
+            if has_ffn(self.parts, l, self.case["n_layer"]):
                 x = (self.values[f"h.{l}.mlp.beta"] * x
                      + self.feed(u, l) / self.values[f"h.{l}.mlp.alpha"])
         logits = self.normed(x, "ln_f") @ self.values["wte"].T

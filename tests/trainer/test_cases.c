@@ -124,6 +124,9 @@ static const wanted cases[] = {
     {"EReg(SM(t)+ScFuFFNi1)", GPT2, 1, 1, 2, 2, 2, 1, 1, QK, USUAL},
     /* ScFuFFNi1 removes the FFN of the only layer */
     {"SM+ScFuFFNi1", PYTHIA, 1, 3, 6, 1, 3, 2, 1, ALL, ON},
+    {"SM+NoFFN", GPT2, 1, 1, 2, 2, 2, 1, 1, QK, USUAL},
+    {"EReg(SM(t)+LN+NoFFN)", PYTHIA, 3, 1, 4, 5, 3, 2, 1, ALL, USUAL},
+    {"SM+LN+GT+NoFFN[1]", GPT2, 3, 2, 6, 4, 5, 1, 2, ALL, USUAL},
     {"EReg(SM(t)+LN+ScFuFFNi3+WNorm(QK))", GPT2, 3, 1, 3, 6, 5, 2, 2, QK, OFF},
     {"EReg(SM(t)+ScFuFFNi2+SNorm(QKV,FFN))", PYTHIA, 2, 3, 9, 4, 7, 1, 1, NONE,
      USUAL},

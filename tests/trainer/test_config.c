@@ -81,6 +81,12 @@ TEST(ranges_of_layers_are_checked)
     config.family = ES_FAMILY_SAS;
     config.bias = ES_BIAS_QK;
     es_assert_ok(es_model_config_check(&config));
+    es_assert_ok(es_arch_parse(&config.arch, "SM+LN+NoFFN[3]+NoFFN[6]"));
+    es_expect_config_refused(&config, "layer 6");
+    config.n_layer = 7;
+    es_assert_ok(es_model_config_check(&config));
+    es_assert_ok(es_arch_parse(&config.arch, "SM+LN+NoFFN"));
+    es_assert_ok(es_model_config_check(&config));
 }
 
 TEST(heads_too_narrow_to_rotate_are_refused)

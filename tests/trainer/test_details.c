@@ -189,6 +189,10 @@ TEST(a_pass_has_the_details_of_its_formulas)
     check_forward("SM+LN[0]+G+ScFFN[1]", ES_FAMILY_GPT2);
     check_forward("SM+LN[1]+G+ScFuFFN[0]", ES_FAMILY_PYTHIA);
     check_forward("SM+LN+G+ScFFN[1]", ES_FAMILY_PYTHIA);
+    check_forward("SM+LN+G+NoFFN[0]", ES_FAMILY_GPT2);
+    check_forward("SM+LN+G+NoFFN[1]", ES_FAMILY_PYTHIA);
+    check_forward("SM+LN+NoFFN", ES_FAMILY_GPT2);
+    check_forward("SM(t)+NoFFN", ES_FAMILY_PYTHIA);
 }
 
 /* --- a step --------------------------------------------------------------- */

@@ -56,8 +56,9 @@ TEST(parts_that_llama_lacks_are_refused_by_name)
 
 TEST(parts_of_llama_are_refused_in_other_families)
 {
-    static const char *const archs[] = {"SM+RN", "SM+SwiGLU"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const archs[] = {"SM+RN", "SM+SwiGLU",
+                                        "SM+G[0]+SwiGLU[1]"};
+    for (int i = 0; i < 3; i++) {
         es_model_config config = es_small_config(archs[i]);
         es_expect_config_refused(&config, i ? "'SwiGLU'" : "'RN'");
         config.family = ES_FAMILY_PYTHIA;

@@ -74,7 +74,8 @@ TEST(parts_that_the_family_lacks_are_refused_by_name)
         {"SM+G", "architecture without 'LN'"}, {"SM(gate)+LN+G", "'SM(gate)'"},
         {"SM(clip 9)+LN+G", "'SM(clip)'"},     {"SM+LN+ScFFN", "'Sc...'"},
         {"SM+LN+G+WNorm(FFN)", "'WNorm'"},     {"SM+LN+G+SNorm(QK)", "'SNorm'"},
-        {"SM+LN+SwiGLU", "'SwiGLU'"}};
+        {"SM+LN+SwiGLU", "'SwiGLU'"},          {"SM+LN+NoFFN", "'NoFFN'"},
+        {"SM+LN+G+NoFFN[1]", "'NoFFN'"}};
     es_ops ops = es_cpu_ops;
     es_model *model = NULL;
     es_model_config config;

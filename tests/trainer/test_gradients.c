@@ -117,6 +117,37 @@ TEST(every_architecture_matches_finite_differences)
     }
 }
 
+/* Some of these models have no FFN at all, some have one head. */
+TEST(models_without_ffns_match_finite_differences)
+{
+    static const char *const archs[] = {
+        "SM+LN+NoFFN",
+        "SM(t)+NoFFN",
+        "EReg(SM(t,gate)+LN[0]+NoFFN+WNorm(QKVO))",
+        "PSM(2)+LN+NoFFN",
+        "SM+LN+G+NoFFN[0]",
+        "SM+G[0]+NoFFN[0]",
+        "SM+LN+LR(layer)+ScFFN[1]+NoFFN[0-1]",
+        "SM+LR(global)+NoFFN[1]+SNorm(QKV,FFN)",
+        "SM(clip 3)+LN+ScFFN+NoFFN[1]+WNorm(QK,FFN)[1]+SNorm(FFN)[0]",
+        "EReg(SM(t)+ScFuFFN+NoFFN[1])"};
+    const int sizes[][3] = {{2, 1, 5}, {2, 3, 6}, {3, 1, 4}, {4, 2, 6}};
+    const size_t n = sizeof archs / sizeof *archs;
+    for (size_t i = 0; i < 8 * n; i++) {
+        es_model_config config = es_small_config(archs[i / 8]);
+        config.family = i % 2 ? ES_FAMILY_PYTHIA : ES_FAMILY_GPT2;
+        config.n_layer = sizes[i / 2 % 4][0];
+        config.n_head = sizes[i / 2 % 4][1];
+        config.d_model = sizes[i / 2 % 4][2];
+        config.lambda = config.gamma = 0.1;
+        check_model(&config);
+    }
+    es_model_config smallest = es_small_config("SM+NoFFN");
+    smallest.n_layer = smallest.n_head = smallest.d_model = 1;
+    smallest.ctx = smallest.vocab = smallest.batch = smallest.mlp_mult = 1;
+    check_model(&smallest);
+}
+
 TEST(entropy_regularisation_matches_finite_differences)
 {
     static const char *const archs[] = {"EReg(SM+LN+G)",
@@ -149,7 +180,9 @@ TEST(range_losses_match_finite_differences)
                                         "PSM(2)+LN+ScFFN",
                                         "SM+LN+LR(layer)",
                                         "SM(t,gate)+LN+R",
-                                        "RA+LN+G"};
+                                        "RA+LN+G",
+                                        "PSM(2)+LN+G+NoFFN[1]",
+                                        "PSM(2)+LN+GS[0]+NoFFN[0]"};
     const size_t n = sizeof archs / sizeof *archs;
     for (size_t i = 0; i < n + ES_N_RANGES; i++) {
         es_model_config config = es_small_config(archs[i < n ? i : 0]);

@@ -125,12 +125,16 @@ TEST(arrays_are_in_their_groups)
 
 TEST(a_removed_ffn_has_no_arrays)
 {
-    es_model_config config = config_of("SM+LN+ScFuFFNi2");
-    AUTO_BY(es_params_free) es_params params;
-    es_assert_ok(es_params_list(&params, &config));
-    for (size_t i = 0; i < params.n; i++)
-        assert_true(!strstr(params.table[i].name, "mlp") &&
-                    !strstr(params.table[i].name, "ln_2"));
+    static const char *const archs[] = {"SM+LN+ScFuFFNi2", "SM+LN+NoFFN",
+                                        "SM+LN+G+NoFFN[0-1]+WNorm(FFN)"};
+    for (size_t k = 0; k < sizeof archs / sizeof *archs; k++) {
+        es_model_config config = config_of(archs[k]);
+        AUTO_BY(es_params_free) es_params params;
+        es_assert_ok(es_params_list(&params, &config));
+        for (size_t i = 0; i < params.n; i++)
+            assert_true(!strstr(params.table[i].name, "mlp") &&
+                        !strstr(params.table[i].name, "ln_2"));
+    }
 }
 
 /* --- initial values ------------------------------------------------------ */

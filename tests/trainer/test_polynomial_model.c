@@ -81,7 +81,9 @@ TEST(good_polynomials_match_the_exact_model)
                                       "PSM(2,1e-5)+LN+GT",
                                       "PSM(2,9,plain)",
                                       "PSM(2,9,plain,length T)+ScFuFFNi1",
-                                      "PSM(2,0.1,plain)+LN[0]+GS+ScFFN[1]"};
+                                      "PSM(2,0.1,plain)+LN[0]+GS+ScFFN[1]",
+                                      "PSM(2,0.1,plain)+LN+GS+NoFFN[0]",
+                                      "PSM(2,0.1,plain)+LN+R[1]+NoFFN[1]"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         expect_close(all[i], ES_FAMILY_GPT2);
     expect_close("PSM(2,0.1,plain)+LN+GS", ES_FAMILY_PYTHIA);
@@ -341,6 +343,9 @@ TEST(levels_add_up_along_the_longest_path)
     /* the second layer has neither norms nor an activation */
     expect_levels("PSM(4,0.1,plain)+LN[0]+GS+ScFuFFN[1]", ES_FAMILY_GPT2, 60,
                   18 + 1, 60 + 19 + 17 + 1);
+    /* the first layer has a norm and the attention */
+    expect_levels("PSM(4,0.1,plain)+LN+GS+NoFFN[0]", ES_FAMILY_GPT2, 17 + 18,
+                  60, 35 + 60 + 17 + 1);
 }
 
 static void expect_refused(const es_model_config *config, const es_ops *ops,

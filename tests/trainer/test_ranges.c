@@ -453,6 +453,8 @@ TEST(a_range_loss_needs_its_inputs)
         {"RA+LN+G", ES_RANGE_ATTN, "PSM(p)"},
         {"PSM(4)+LN", ES_RANGE_ACT, "--range-act: needs an architecture with"},
         {"PSM(4)+ScFuFFN", ES_RANGE_ACT, "an activation"},
+        {"PSM(4)+LN+NoFFN", ES_RANGE_ACT, "an activation"},
+        {"PSM(4)+G[0]+NoFFN[0]", ES_RANGE_ACT, "an activation"},
         {"PSM(4)+G", ES_RANGE_NORM, "--range-norm: needs"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         es_model_config config = es_small_config(wrong[i].arch);

@@ -98,6 +98,14 @@ static es_status check_numbers(const number_rule *rules, size_t n)
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
+static bool has_swiglu(const es_model_config *config)
+{
+    for (int layer = 0; layer < config->n_layer; layer++)
+        if (es_arch_parts(&config->arch, layer).activation == ES_ACT_SWIGLU)
+            return true;
+    return false;
+}
+
 /* Refuses settings that only family llama supports. */
 static es_status check_others(const es_model_config *config)
 {
@@ -106,8 +114,7 @@ static es_status check_others(const es_model_config *config)
         const char *part;
     } parts[] = {
         {config->arch.rms_norm, "architecture part 'RN'"},
-        {config->arch.activation == ES_ACT_SWIGLU,
-         "architecture part 'SwiGLU'"},
+        {has_swiglu(config), "architecture part 'SwiGLU'"},
         {config->n_kv_head != 0, "--n-kv-head"},
         {config->d_head != 0, "--d-head"},
         {config->d_ff != 0 && !es_families[config->family].sees_all, "--d-ff"},
@@ -167,12 +174,12 @@ static es_status check_llama(const es_model_config *config)
 static es_status check_bert(const es_model_config *config)
 {
     const es_arch *arch = &config->arch;
-    const bool is_usual = arch->layer_norm && arch->ffn == ES_FFN_TWO &&
-                          arch->attention == ES_SOFTMAX && !arch->gate &&
-                          !arch->temperature && !(arch->clip > 0) &&
-                          !arch->entropy_reg && arch->weight_norm == 0 &&
-                          arch->spectral_norm == 0 && arch->n_spans == 0 &&
-                          arch->slope_kind == ES_SLOPE_FIXED;
+    const bool is_usual =
+        arch->layer_norm && arch->ffn == ES_FFN_TWO &&
+        arch->attention == ES_SOFTMAX && !arch->gate && !arch->no_ffn &&
+        !arch->temperature && !(arch->clip > 0) && !arch->entropy_reg &&
+        arch->weight_norm == 0 && arch->spectral_norm == 0 &&
+        arch->n_spans == 0 && arch->slope_kind == ES_SLOPE_FIXED;
     if (!config->forward_only)
         return es_fail(
             ES_EUSAGE,
@@ -185,9 +192,12 @@ static es_status check_bert(const es_model_config *config)
     return check_others(config);
 }
 
-static bool has_norm_ranges(const es_arch *arch)
+static bool has_ranges(const es_arch *arch, es_part_kind kind)
 {
-    return arch->n_spans > 0 && arch->spans[0].kind == ES_PART_NORM;
+    for (int i = 0; i < arch->n_spans; i++)
+        if (arch->spans[i].kind == kind)
+            return true;
+    return false;
 }
 
 /* Refuses settings that trained encoders do not support. */
@@ -201,8 +211,10 @@ static es_status check_encoder(const es_model_config *config)
         {!arch->layer_norm, "architecture without 'LN'", "add LN"},
         {arch->gate, "architecture part 'SM(gate)'", "leave it out"},
         {arch->clip > 0, "architecture part 'SM(clip)'", "leave it out"},
-        {has_norm_ranges(arch), "architecture part 'LN' with a range",
+        {has_ranges(arch, ES_PART_NORM), "architecture part 'LN' with a range",
          "leave out the range"},
+        {arch->no_ffn || has_ranges(arch, ES_PART_NO_FFN),
+         "architecture part 'NoFFN'", "leave it out"},
         {arch->ffn != ES_FFN_TWO, "architecture part 'Sc...'",
          "write an activation or nothing"},
         {arch->weight_norm != 0, "architecture part 'WNorm'", "leave it out"},

@@ -27,8 +27,7 @@ es_adamw es_model_adamw(const es_train_config *train, es_param_group group);
 /** Returns the row statistics of one layer, (B,H,T) each. */
 es_row_mem es_model_layer_rows(const es_model *model, int layer);
 
-/** Returns false if the architecture part ScFuFFNi x or ScFuFFNe x has removed
- *  the layer's FFN. */
+/** Returns false if NoFFN, ScFuFFNi x or ScFuFFNe x removes the layer's FFN. */
 static inline bool es_model_has_ffn(const es_model *model, int layer)
 {
     return es_arch_has_ffn(&model->config.arch, layer, model->config.n_layer);

@@ -22,8 +22,8 @@ bool es_parameter_series_exists(const es_model_config *config,
                                 es_parameter_series series)
 {
     const es_arch *arch = &config->arch;
-    const bool scaled =
-        arch->ffn != ES_FFN_TWO || config->family == ES_FAMILY_SAS;
+    const bool scaled = !arch->no_ffn && (arch->ffn != ES_FFN_TWO ||
+                                          config->family == ES_FAMILY_SAS);
     const bool exists[ES_N_PARAMETER_SERIES] = {
         [ES_PARAMETER_THETA] = arch->entropy_reg,
         [ES_PARAMETER_T_MEAN] = arch->temperature,
