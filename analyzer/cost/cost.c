@@ -45,10 +45,22 @@ static bool has_sizes(const es_cost_model *model)
     return es_cost_has_sizes(&model->shape) && model->ctx >= 1;
 }
 
+bool es_cost_counts_final_norm(const es_cost_model *model)
+{
+    const double n_normed = es_cost_count_layers(&model->shape).normed;
+    const bool exists = model->final_norm == ES_COST_FINAL_AUTO
+                            ? n_normed > 0
+                            : model->final_norm == ES_COST_FINAL_ON;
+    return exists && n_normed < (double)model->shape.n_layer;
+}
+
 static double count_norms(const es_cost_model *model)
 {
-    const double n = es_cost_count_layers(&model->shape).norms;
-    return n > 0 ? n : model->first_norm + model->final_norm;
+    const es_layer_counts n = es_cost_count_layers(&model->shape);
+    const bool is_first_normed = es_arch_parts(&model->shape.arch, 0).norm;
+    const double own =
+        model->first_norm ? n.normed + !is_first_normed : n.norms;
+    return own + es_cost_counts_final_norm(model);
 }
 
 /* Count the values per token that enter and leave the weight matrices: those of
@@ -174,7 +186,7 @@ const char *es_cost_unmodelled(const es_cost_model *model)
         return "no published figures for scaled ReLU attention";
     if (model->shape.arch.rms_norm)
         return "no published figures for RMSNorm";
-    if (model->shape.arch.activation == ES_ACT_SWIGLU)
+    if (es_cost_count_layers(&model->shape).swiglus > 0)
         return "no published figures for SwiGLU";
     if (model->shape.arch.gate)
         return "no published figures for a sigmoid gate";

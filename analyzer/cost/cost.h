@@ -13,19 +13,28 @@
 
 #include "analyzer/cost/flops.h"
 
+/** Choices of the norm after the last layer. */
+typedef enum es_cost_final_norm {
+    ES_COST_FINAL_AUTO, /* the norm exists if any layer has LN or RN */
+    ES_COST_FINAL_ON,
+    ES_COST_FINAL_OFF
+} es_cost_final_norm;
+
 /** A model and the input it runs on. */
 typedef struct es_cost_model {
     es_cost_shape shape;
-    int64_t ctx;     /* T, number of tokens; the batch is one sequence */
-    int64_t vocab;   /* V, size of the vocabulary; unknown if below 1 */
-    bool final_norm; /* true if a LayerNorm follows the last layer of an
-                        architecture without LN. Ignored if any layer has LN,
-                        because AERO's tables do not count the final LayerNorm
-                        of such models */
-    bool first_norm; /* true if a LayerNorm precedes the first layer of an
-                        architecture without LN, as in the simplified block.
-                        AERO's tables do not count it */
+    int64_t ctx;   /* T, number of tokens; the batch is one sequence */
+    int64_t vocab; /* V, size of the vocabulary; unknown if below 1 */
+    es_cost_final_norm final_norm; /* the norm after the last layer */
+    bool first_norm; /* true if the norms are those of the simplified block: one
+                        in each layer with LN and in the first layer, also
+                        without LN. AERO's tables do not count the latter */
 } es_cost_model;
+
+/** Returns true if the counts include the norm after the last layer. Without
+ *  LN or with LN in some layers it is counted if it exists; with LN in all
+ *  layers it is not counted, as in AERO's tables. */
+bool es_cost_counts_final_norm(const es_cost_model *model);
 
 /** The items that are counted to determine the cost. */
 typedef enum es_cost_item {

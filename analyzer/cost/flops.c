@@ -20,6 +20,7 @@ static void count_layers(es_layer_counts *to, const es_layer_parts *parts,
                          bool has_ffn, double n)
 {
     const double n_ffns = has_ffn ? n : 0;
+    to->normed += parts->norm ? n : 0;
     to->norms += parts->norm ? n + n_ffns : 0;
     to->ffns += n_ffns;
     to->fused += parts->ffn == ES_FFN_FUSED ? n_ffns : 0;

@@ -29,11 +29,12 @@ bool es_cost_has_sizes(const es_cost_shape *shape);
 
 /** Counts over all layers of a model. */
 typedef struct es_layer_counts {
-    double norms; /* number of LayerNorms or RMSNorms, one in each sub-block */
-    double ffns;  /* layers with an FFN */
-    double fused; /* layers whose FFN is ScFuFFN */
-    double gelus; /* layers whose FFN has a GELU: G, GT, GS */
-    double relus; /* layers whose FFN has a ReLU: R, LR */
+    double normed; /* layers with LN or RN */
+    double norms;  /* number of LayerNorms or RMSNorms, one in each sub-block */
+    double ffns;   /* layers with an FFN */
+    double fused;  /* layers whose FFN is ScFuFFN */
+    double gelus;  /* layers whose FFN has a GELU: G, GT, GS */
+    double relus;  /* layers whose FFN has a ReLU: R, LR */
     double swiglus; /* layers whose FFN has SwiGLU */
 } es_layer_counts;
 

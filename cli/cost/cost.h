@@ -40,12 +40,6 @@ typedef struct es_cost_entry {
     size_t n_measured;
 } es_cost_entry;
 
-typedef enum es_cost_final_norm {
-    ES_COST_FINAL_AUTO, /* final LayerNorm as in the run's configuration */
-    ES_COST_FINAL_ON,
-    ES_COST_FINAL_OFF
-} es_cost_final_norm;
-
 typedef enum es_cost_quantity {
     ES_COST_OF_FLOPS,
     ES_COST_OF_COMMUNICATION,
@@ -65,7 +59,7 @@ typedef struct es_cost_options {
     char **inputs; /* (n_inputs) paths of run files, and architectures */
     size_t n_inputs;
     int64_t n_layer, n_head, d_model, ctx, vocab, mlp_mult;
-    es_cost_final_norm final_norm;
+    es_cost_final_norm final_norm; /* auto: as in the run's configuration */
     bool simplified;
     bool inventory, json, polynomial;
     const char *output;
@@ -133,15 +127,17 @@ es_status es_cost_print_table(FILE *stream, const es_cost_entry *entries,
 /**
  * Writes
  * {"schema":1,"source":..,"models":[{"title","path","run","arch","n_layer",
- *   "n_head","d_model","ctx","vocab","mlp_mult","final_norm","simplified",
- *   "eval_ppl","flops":{"ffn","attention"},"inventory":[{"kind","n","rows",
- *   "inner","columns"}],"counts":{..},"fitted","unmodelled",
+ *   "n_head","d_model","ctx","vocab","mlp_mult","first_norm","final_norm",
+ *   "simplified","eval_ppl","flops":{"ffn","attention"},
+ *   "inventory":[{"kind","n","rows","inner","columns"}],"counts":{..},
+ *   "fitted","unmodelled",
  *   "communication_bytes":{"modelled","low","high","parts":{..}},
  *   "latency_seconds":{the same},
  *   "saving":{"communication":{"modelled","low","high"},"latency":{..}},
  *   "measured":[{"operation","numbers","bytes","rounds","seconds",
  *   "modelled_bytes":{"modelled","low","high"}}]}]}
  *
+ * "final_norm" is true if the counts include the norm after the last layer.
  * An unknown number is null; the object then has another member that says why,
  * for example "missing".
  */

@@ -54,7 +54,9 @@ static const es_option options[] = {
     {"mlp-mult", 0, "M", "width of the feed-forward network, in multiples of D",
      ES_OPT_INT(es_cost_options, mlp_mult, 1, INT32_MAX), .value = "4"},
     {"final-norm", 0, "WHEN",
-     "last LayerNorm in a model without LN: on, off or auto (as in the run)",
+     "norm after the last layer, unless all layers have LN: on, off or auto "
+     "(as "
+     "in the run)",
      ES_OPT_CHOICE(es_cost_options, final_norm, norms), .value = "auto"},
     {"simplified", 0, NULL,
      "attention without value and output matrices, as in He and Hofmann's "

@@ -54,7 +54,7 @@ static void set_sizes(es_cost_model *model, const es_cost_options *options,
             es_options_has(&es_cost_command, options->given, sizes[i].name))
             *sizes[i].field = sizes[i].value;
     if (options->final_norm != ES_COST_FINAL_AUTO)
-        model->final_norm = options->final_norm == ES_COST_FINAL_ON;
+        model->final_norm = options->final_norm;
     model->shape.simplified |= options->simplified;
 }
 

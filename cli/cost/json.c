@@ -53,7 +53,7 @@ static void put_model(es_json_writer *json, const es_cost_model *model)
                         model->vocab < 1 ? INT64_MIN : model->vocab);
     es_json_write_integer(json, "mlp_mult", model->shape.mlp_mult);
     es_json_write_bool(json, "first_norm", model->first_norm);
-    es_json_write_bool(json, "final_norm", model->final_norm);
+    es_json_write_bool(json, "final_norm", es_cost_counts_final_norm(model));
     es_json_write_bool(json, "simplified", model->shape.simplified);
 }
 

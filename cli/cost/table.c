@@ -108,7 +108,7 @@ static void print_as_counted(FILE *stream, const es_cost_entry *entry)
     const es_arch *arch = &entry->model.shape.arch;
     es_cost_model counted = entry->model;
     counted.first_norm = false;
-    if (!entry->model.first_norm || !entry->model.final_norm ||
+    if (!entry->model.first_norm || !es_cost_counts_final_norm(&entry->model) ||
         arch->layer_norm || arch->rms_norm || es_cost_unmodelled(&counted))
         return;
     es_print_escaped(stream, entry->title, ES_ESCAPE_TERMINAL);

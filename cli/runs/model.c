@@ -24,7 +24,8 @@ static es_status read_member(void *user, const es_config_member *member)
             *sizes[i].size = (int64_t)member->number;
     if (strcmp(member->key, "final_norm") == 0 &&
         strcmp(member->text, "auto") != 0)
-        model->final_norm = strcmp(member->text, "on") == 0;
+        model->final_norm = strcmp(member->text, "on") == 0 ? ES_COST_FINAL_ON
+                                                            : ES_COST_FINAL_OFF;
     return ES_OK;
 }
 
@@ -35,7 +36,8 @@ static bool is_simplified(const char *family)
 
 void es_model_simplify(es_cost_model *model)
 {
-    model->shape.simplified = model->first_norm = model->final_norm = true;
+    model->shape.simplified = model->first_norm = true;
+    model->final_norm = ES_COST_FINAL_ON;
 }
 
 char *es_model_name(char out[ES_ARCH_TEXT_MAX], const char *arch,

@@ -69,7 +69,8 @@ static int read_tables(void **state)
         row->model.shape.d_model = atoi(row->cells[WIDTH]);
         row->model.shape.mlp_mult = 4;
         row->model.shape.simplified = is(row, GROUP, "SOTA");
-        row->model.final_norm = is(row, GROUP, "SOTA");
+        row->model.final_norm =
+            is(row, GROUP, "SOTA") ? ES_COST_FINAL_ON : ES_COST_FINAL_AUTO;
         row->model.ctx = atoi(row->cells[CTX]);
         row->model.vocab = is(row, TABLE, "T7") ? 16384 : 50257;
     }
@@ -211,6 +212,9 @@ TEST(every_part_of_the_notation_is_counted)
         {"SM+LN+ScFuFFNi2", 80, 0, 0, 20 * (24 + 2)},
         {"SM+ScFuFFNe1", 0, 0, 0, 20 * (24 + 4)},
         {"SM(clip 9,gate)+ScFuFFN", 0, 0, 0, 20 * (30 + 6)},
+        {"SM+LN+G+NoFFN[1]", 100, 120, 0, 20 * (24 + 16)},
+        {"SM+LN+NoFFN", 60, 0, 0, 20 * 24},
+        {"SM+R[0]+ScFuFFN[1]+NoFFN[1-2]", 0, 0, 60, 20 * (24 + 8)},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         es_cost_model model = model_of(cases[i].arch);
@@ -234,6 +238,45 @@ TEST(every_part_of_the_notation_is_counted)
                 fail_msg("%s, %s: %g, not %g", cases[i].arch,
                          es_cost_item_name((es_cost_item)k), counts[k],
                          expected[k]);
+    }
+}
+
+/* The number of norms, for L = 3. With LN in all layers the last norm is not
+   counted, as in AERO's tables. */
+TEST(the_norms_of_a_model_are_counted)
+{
+    static const struct {
+        const char *arch;
+        es_cost_final_norm final;
+        bool is_simplified;
+        double n;
+    } cases[] = {
+        {"SM", ES_COST_FINAL_AUTO, false, 0},
+        {"SM", ES_COST_FINAL_ON, false, 1},
+        {"SM+LN", ES_COST_FINAL_AUTO, false, 6},
+        {"SM+LN[0-2]", ES_COST_FINAL_ON, false, 6},
+        {"SM+LN[1]", ES_COST_FINAL_AUTO, false, 3},
+        {"SM+LN[1]", ES_COST_FINAL_ON, false, 3},
+        {"SM+LN[1]", ES_COST_FINAL_OFF, false, 2},
+        {"SM+RN[0-1]", ES_COST_FINAL_AUTO, false, 5},
+        {"SM+LN[1]+NoFFN[1]", ES_COST_FINAL_AUTO, false, 2},
+        {"SM+LN+NoFFN[1]", ES_COST_FINAL_AUTO, false, 5},
+        {"SM", ES_COST_FINAL_ON, true, 2},
+        {"SM", ES_COST_FINAL_OFF, true, 1},
+        {"SM+LN", ES_COST_FINAL_ON, true, 3},
+        {"SM+LN[1]", ES_COST_FINAL_ON, true, 3},
+        {"SM+LN[0]", ES_COST_FINAL_ON, true, 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        es_cost_model model = model_of(cases[i].arch);
+        double counts[ES_N_COST_ITEMS];
+        model.shape.n_layer = 3;
+        model.shape.simplified = model.first_norm = cases[i].is_simplified;
+        model.final_norm = cases[i].final;
+        es_cost_count(counts, &model);
+        if (counts[ES_COST_LAYER_NORM] != cases[i].n * 128 * 768)
+            fail_msg("%s: %g norms, not %g", cases[i].arch,
+                     counts[ES_COST_LAYER_NORM] / (128 * 768), cases[i].n);
     }
 }
 

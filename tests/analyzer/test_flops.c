@@ -107,7 +107,9 @@ TEST(weights_are_counted)
                                         "SM+ScFuFFNi2",
                                         "PSM(4)+LN+LR(layer)+SNorm(QKV)",
                                         "SM(t,clip 9,gate)+LN+G",
-                                        "SM+LN[2]+G+ScFFN[1]+ScFuFFN[3]"};
+                                        "SM+LN[2]+G+ScFFN[1]+ScFuFFN[3]",
+                                        "SM+LN+G+NoFFN[1-3]",
+                                        "SM+LN+NoFFN"};
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
         es_cost_shape shape = shape_of(archs[i], 5, 48);
         assert_true(es_cost_weights(&shape) == listed_weights(archs[i]));
@@ -129,6 +131,11 @@ TEST(the_parts_of_layers_are_counted)
     const es_cost_shape cut = shape_of("SM+LN[0-9]+R[2-9]", 3, 48);
     const es_layer_counts k = es_cost_count_layers(&cut);
     assert_true(k.norms == 6 && k.ffns == 3 && k.relus == 1);
+    assert_true(k.normed == 3 && m.normed == 2);
+    const es_cost_shape mixed =
+        shape_of("SM+RN+SwiGLU[0-1]+G[2-4]+NoFFN[1-2]", 5, 48);
+    const es_layer_counts s = es_cost_count_layers(&mixed);
+    assert_true(s.norms == 8 && s.ffns == 3 && s.swiglus == 1 && s.gelus == 2);
 }
 
 /* A gate adds one matrix per layer and nothing else. Tested with L = 5, d = 48,

@@ -15,9 +15,16 @@ output 'the inventory is written as published' \
     '^  SM: 144 x R\^128x128; LN: 24 x R\^128x768; G: 12 x R\^128x3072$' "$scan" cost SM+LN+G --inventory
 "$scan" cost 'SM+LN[0-1]+G+ScFFN[2-3]+ScFuFFN[4-11]' --inventory >parts
 file_has 'parts of some layers are counted in these layers' parts \
-    '^  SM: 144 x R\^128x128; LN: 4 x R\^128x768; G: 2 x R\^128x3072$' \
+    '^  SM: 144 x R\^128x128; LN: 5 x R\^128x768; G: 2 x R\^128x3072$' \
     'FFN fused: 8 x R\^128x768 R\^768x768; FFN in: 4 x R\^128x768 R\^768x3072; FFN out: 4 x' \
     '^SM\+LN\[0-1\]\+G\+ScFFN\[2-3\]\+ScFuFFN\[4-11\] +12 +768 +128 +6\.0 +7\.7 '
+output 'the last norm of such a model can be left out' 'LN: 4 x R\^128x768; G: 12 x' \
+    "$scan" cost 'SM+LN[0-1]+G' --final-norm off --inventory
+output 'layers without FFN have none of its parts' '^  SM: 144 x R\^128x128; LN: 18 x R\^128x768; G: 6 x R\^128x3072$' \
+    "$scan" cost 'SM+LN+G+NoFFN[3-4]+NoFFN[8-11]' --inventory
+output 'an attention-only model has no FLOPs of FFNs' '^SM\+LN\+NoFFN +12 +768 +128 +0 +7\.7 ' "$scan" cost SM+LN+NoFFN
+output 'SwiGLU in a later layer is not modelled' 'not modelled: no published figures for SwiGLU' \
+    "$scan" cost 'SM+G[0]+SwiGLU[3]'
 exits 'a part of a layer that the model lacks is refused' 2 'names layers beyond the 12 of the model' \
     "$scan" cost 'SM+LN[12]'
 output 'sizes come from the command line' '^SM\+R +5 +96 +7 ' \
