@@ -54,7 +54,7 @@ static es_status settle(es_fuse_result *result, const es_settings *settings,
         return status;
     result->after = *before;
     es_model_config *after = &result->after.model;
-    if ((status = es_simplify_config(after, &before->model, settings->drop)) <
+    if ((status = es_simplify_config(after, &before->model, &settings->drop)) <
         0)
         return status;
     after->forward_only = false; /* a checkpoint contains AdamW's moments */

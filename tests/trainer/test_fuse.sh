@@ -57,6 +57,19 @@ done
 # --- dropped FFNs
 output '--drop names another function' '^SM\+ScFFN becomes SM\+ScFuFFNi2: FFNs fused: 1; FFNs dropped: 2; another function$' \
     fuse "$dir/scaled" "$dir/i2.safetensors" --drop 1-2
+more_layers() { # LAYERS REGEX: the first line of the table after --drop
+    output "--drop $1 removes these layers" "$2" fuse "$dir/scaled" "$dir/drop-$1" --drop "$1"
+}
+more_layers 1 '^SM\+ScFFN becomes SM\+ScFuFFN\+NoFFN\[1\]: FFNs fused: 2; FFNs dropped: 1; another function$'
+more_layers 0,2 '^SM\+ScFFN becomes SM\+ScFuFFN\+NoFFN\[0\]\+NoFFN\[2\]: FFNs fused: 1; FFNs dropped: 2;'
+more_layers 2,1-2 '^SM\+ScFFN becomes SM\+ScFuFFNi2: '
+check '--init continues without an FFN in the middle' more "$dir/drop-1" -o "$dir/middle.db"
+output 'as the architecture with NoFFN' '"arch":"SM\+ScFuFFN\+NoFFN\[1\]"' "$scan" "$dir/middle.db" --json
+output 'a further FFN is dropped from it' 'SM\+ScFuFFN\+NoFFN\[1\] becomes SM\+ScFuFFNe2: FFNs dropped: 1;' \
+    fuse "$dir/drop-1" "$dir/e2.safetensors" --drop 0
+output 'a nonlinear FFN is dropped' 'becomes SM\+R\+NoFFN\[1\]: norms of weights folded; FFNs dropped: 1; another' \
+    fuse "$dir/relu" "$dir/relu-1.safetensors" --drop 1
+check 'an attention-only model is trained' trained bare --arch SM+LN+NoFFN
 check '--init continues without these FFNs' more "$dir/i2.safetensors" -o "$dir/i2.db"
 output 'further FFNs are dropped from a file' '^SM\+ScFuFFNi2 becomes SM\+ScFuFFNi3: FFNs dropped: 1; another function$' \
     fuse "$dir/i2.safetensors" "$dir/i3.safetensors" --drop 0
@@ -85,12 +98,13 @@ bad 'not weights' 3 'x.tok' "$dir/x.tok" "$new" "${data[@]}"
 head -c 3000 "$scaled" >"$dir/cut"
 bad 'a truncated checkpoint' 3 '/cut: ' "$dir/cut" "$new" "${data[@]}"
 bad 'a nonlinear FFN' 2 'the FFN of SM\+R is not linear, so it cannot be fused' "$dir/relu.safetensors" "$new" "${data[@]}"
-bad 'a nonlinear FFN to drop' 2 'cannot be dropped' "$dir/relu" "$new" "${data[@]}" --drop 2
+bad 'a model without FFN' 2 'SM\+LN\+NoFFN has no FFN that could be fused' "$dir/bare" "$new" "${data[@]}"
+bad 'an FFN dropped before' 2 '\-\-drop 1-1: these layers have no FFN' "$dir/drop-1" "$new" "${data[@]}" --drop 0,1
+bad 'too many ranges' 2 'more than 16 ranges' "$scaled" "$new" "${data[@]}" --drop "$(seq -s, 0 16)"
 bad 'a fused model' 2 'SM\+ScFuFFN is fused already' "$dir/fused.safetensors" "$new" "${data[@]}"
 bad 'layers beyond the last one' 2 '\-\-drop 2-3: the model has layers 0 to 2' "$scaled" "$new" "${data[@]}" --drop 2-3
-bad 'a layer in the middle' 2 '\-\-drop 1-1: only the first layers' "$scaled" "$new" "${data[@]}" --drop 1
-for layers in x 2-1 -1 1- 1-2-3 99999999999; do
-    bad "--drop $layers" 2 'expected a range of layers' "$scaled" "$new" "${data[@]}" "--drop=$layers"
+for layers in x 2-1 -1 1- 1-2-3 99999999999 1, ,1 1,,2 '' 0-1,2-1 "$(printf %040d 1)"; do
+    bad "--drop $layers" 2 'expected layers, as in 8-11 or 1,3-4' "$scaled" "$new" "${data[@]}" "--drop=$layers"
 done
 bad 'no folder for the output' 3 'none/new' "$scaled" "$dir/none/new" "${data[@]}"
 before=$(cksum <"$dir/i2.safetensors")

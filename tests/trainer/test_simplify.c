@@ -11,14 +11,13 @@
  * twice the error. */
 #define TOLERANCE 1e-4
 
-static const es_layer_range none = {0, -1};
+static const es_layer_set none = {.n = 0};
 
 typedef struct step {
     es_family family;
     es_bias bias;
     const char *arch, *becomes;
     int n_layer;
-    es_layer_range drop;
 } step;
 
 /* Opens a model with n_head heads that the simplification step can be applied
@@ -36,7 +35,7 @@ static es_small_model open_model(const step *of, int n_head)
     return s;
 }
 
-static es_model *simplified(es_model *from, es_layer_range drop,
+static es_model *simplified(es_model *from, const es_layer_set *drop,
                             const char *becomes)
 {
     char arch[ES_ARCH_TEXT_MAX];
@@ -99,50 +98,35 @@ static void assert_same_function(es_small_model *s, es_model *to)
 #define QK ES_BIAS_QK
 
 static const step exact[] = {
-    {GPT2, QK, "SM", "SM+ScFuFFN", 3, {0, -1}},
-    {GPT2, ES_BIAS_NONE, "SM+ScFFN", "SM+ScFuFFN", 1, {0, -1}},
-    {GPT2, ALL, "SM+ScFFN", "SM+ScFuFFN", 3, {0, -1}},
-    {GPT2, ALL, "SM+LN", "SM+LN+ScFuFFN", 3, {0, -1}},
-    {PYTHIA, QK, "SM", "SM+ScFuFFN", 3, {0, -1}},
-    {PYTHIA, ALL, "SM+ScFFN", "SM+ScFuFFN", 3, {0, -1}},
-    {PYTHIA, ALL, "SM+LN+ScFFN", "SM+LN+ScFuFFN", 2, {0, -1}},
-    {SAS, QK, "SM+ScFFN", "SM+ScFuFFN", 3, {0, -1}},
-    {SAS, QK, "SM", "SM+ScFuFFN", 3, {0, -1}},
-    {SAS, ES_BIAS_NONE, "SM+LN", "SM+LN+ScFuFFN", 2, {0, -1}},
-    {GPT2, QK, "EReg(SM(t)+ScFFN)", "EReg(SM(t)+ScFuFFN)", 3, {0, -1}},
-    {PYTHIA, ALL, "SM(t,direct)+ScFFN", "SM(t,direct)+ScFuFFN", 2, {0, -1}},
-    {GPT2, ALL, "SM+WNorm(QKVO,FFN)", "SM+ScFuFFN", 3, {0, -1}},
-    {PYTHIA, ALL, "SM+SNorm(QKV,FFN)", "SM+ScFuFFN", 3, {0, -1}},
-    {GPT2,
-     QK,
-     "SM(gate)+LN+WNorm(QK)+SNorm(FFN)",
-     "SM(gate)+LN+ScFuFFN",
-     3,
-     {0, -1}},
-    {GPT2, QK, "SM+ScFuFFN+WNorm(FFN)", "SM+ScFuFFN", 3, {0, -1}},
-    {GPT2, QK, "SM+ScFuFFNi1+SNorm(QK,FFN)", "SM+ScFuFFNi1", 3, {0, -1}},
-    /* The FFN is not linear, so only the norms change. */
-    {PYTHIA, ALL, "SM+LN+G+WNorm(QK,FFN)", "SM+LN+G", 3, {0, -1}},
-    {GPT2, ALL, "SM+LR(layer)+SNorm(FFN)", "SM+LR(layer)", 3, {0, -1}},
-    {GPT2,
-     ALL,
-     "SM+LN[0]+ScFFN[1]+WNorm(QK)[0-1]",
-     "SM+LN[0]+ScFuFFN",
-     3,
-     {0, -1}},
-    {PYTHIA,
-     ALL,
-     "SM+G+ScFFN[1]+SNorm(FFN)[0-1]",
-     "SM+G+ScFuFFN[1]",
-     3,
-     {0, -1}}};
+    {GPT2, QK, "SM", "SM+ScFuFFN", 3},
+    {GPT2, ES_BIAS_NONE, "SM+ScFFN", "SM+ScFuFFN", 1},
+    {GPT2, ALL, "SM+ScFFN", "SM+ScFuFFN", 3},
+    {GPT2, ALL, "SM+LN", "SM+LN+ScFuFFN", 3},
+    {PYTHIA, QK, "SM", "SM+ScFuFFN", 3},
+    {PYTHIA, ALL, "SM+ScFFN", "SM+ScFuFFN", 3},
+    {PYTHIA, ALL, "SM+LN+ScFFN", "SM+LN+ScFuFFN", 2},
+    {SAS, QK, "SM+ScFFN", "SM+ScFuFFN", 3},
+    {SAS, QK, "SM", "SM+ScFuFFN", 3},
+    {SAS, ES_BIAS_NONE, "SM+LN", "SM+LN+ScFuFFN", 2},
+    {GPT2, QK, "EReg(SM(t)+ScFFN)", "EReg(SM(t)+ScFuFFN)", 3},
+    {PYTHIA, ALL, "SM(t,direct)+ScFFN", "SM(t,direct)+ScFuFFN", 2},
+    {GPT2, ALL, "SM+WNorm(QKVO,FFN)", "SM+ScFuFFN", 3},
+    {PYTHIA, ALL, "SM+SNorm(QKV,FFN)", "SM+ScFuFFN", 3},
+    {GPT2, QK, "SM(gate)+LN+WNorm(QK)+SNorm(FFN)", "SM(gate)+LN+ScFuFFN", 3},
+    {GPT2, QK, "SM+ScFuFFN+WNorm(FFN)", "SM+ScFuFFN", 3},
+    {GPT2, QK, "SM+ScFuFFNi1+SNorm(QK,FFN)", "SM+ScFuFFNi1", 3},
+    /* The FFN is not linear, so that only the norms change. */
+    {PYTHIA, ALL, "SM+LN+G+WNorm(QK,FFN)", "SM+LN+G", 3},
+    {GPT2, ALL, "SM+LR(layer)+SNorm(FFN)", "SM+LR(layer)", 3},
+    {GPT2, ALL, "SM+LN[0]+ScFFN[1]+WNorm(QK)[0-1]", "SM+LN[0]+ScFuFFN", 3},
+    {PYTHIA, ALL, "SM+G+ScFFN[1]+SNorm(FFN)[0-1]", "SM+G+ScFuFFN[1]", 3}};
 
 TEST(a_simplified_model_is_the_same_function)
 {
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
         for (int n_head = 1; n_head <= 2; n_head++) {
             es_small_model s = open_model(&exact[i], n_head);
-            es_model *to = simplified(s.model, exact[i].drop, exact[i].becomes);
+            es_model *to = simplified(s.model, &none, exact[i].becomes);
             assert_same_function(&s, to);
             es_model_free(to);
             es_small_close(&s);
@@ -157,7 +141,7 @@ TEST(the_folded_weight_is_that_of_an_evaluation)
     es_assert_ok(es_model_start_norms(s.model));
     es_small_gradients(&s);
     es_small_update(&s, NULL, 0.1);
-    es_model *to = simplified(s.model, none, "SM+R");
+    es_model *to = simplified(s.model, &none, "SM+R");
     assert_same_function(&s, to);
     es_model_free(to);
     es_small_close(&s);
@@ -165,13 +149,40 @@ TEST(the_folded_weight_is_that_of_an_evaluation)
 
 /* --- dropped FFNs --------------------------------------------------------- */
 
-static const step dropped[] = {
-    {GPT2, ALL, "SM+ScFFN", "SM+ScFuFFNi2", 5, {3, 4}},
-    {GPT2, QK, "SM+LN", "SM+LN+ScFuFFNe1", 3, {0, 0}},
-    {PYTHIA, ALL, "SM+ScFFN", "SM+ScFuFFNi3", 3, {0, 2}},
-    {PYTHIA, QK, "SM+ScFuFFNe1", "SM+ScFuFFNe2", 3, {0, 1}},
-    {SAS, QK, "SM+ScFFN", "SM+ScFuFFNi1", 3, {2, 2}},
-    {GPT2, QK, "SM+ScFuFFNi1+WNorm(FFN)", "SM+ScFuFFNi3", 4, {1, 3}},
+static const struct {
+    step of;
+    es_layer_set drop;
+} dropped[] = {
+    {{GPT2, ALL, "SM+ScFFN", "SM+ScFuFFNi2", 5}, {{{3, 4}}, 1}},
+    {{GPT2, QK, "SM+LN", "SM+LN+ScFuFFNe1", 3}, {{{0, 0}}, 1}},
+    {{PYTHIA, ALL, "SM+ScFFN", "SM+ScFuFFNi3", 3}, {{{0, 2}}, 1}},
+    {{PYTHIA, QK, "SM+ScFuFFNe1", "SM+ScFuFFNe2", 3}, {{{0, 1}}, 1}},
+    {{SAS, QK, "SM+ScFFN", "SM+ScFuFFNi1", 3}, {{{2, 2}}, 1}},
+    {{GPT2, QK, "SM+ScFuFFNi1+WNorm(FFN)", "SM+ScFuFFNi3", 4}, {{{1, 3}}, 1}},
+    /* layers in the middle, or both the first and the last ones */
+    {{GPT2, ALL, "SM+LN+ScFFN", "SM+LN+ScFuFFN+NoFFN[1]", 3}, {{{1, 1}}, 1}},
+    {{PYTHIA, QK, "EReg(SM(t)+ScFFN)",
+      "EReg(SM(t)+ScFuFFN+NoFFN[0]+NoFFN[2-3])", 5},
+     {{{2, 3}, {0, 0}}, 2}},
+    {{SAS, QK, "SM+LN+ScFFN", "SM+LN+ScFuFFN+NoFFN[1]", 3},
+     {{{1, 1}, {1, 1}}, 2}},
+    {{GPT2, QK, "SM+ScFuFFNi1", "SM+ScFuFFN+NoFFN[0]+NoFFN[3]", 4},
+     {{{0, 0}}, 1}},
+    {{GPT2, QK, "SM+ScFuFFNe1", "SM+ScFuFFN+NoFFN[0]+NoFFN[2]", 3},
+     {{{2, 2}}, 1}},
+    {{GPT2, QK, "SM+ScFFN+NoFFN[1]", "SM+ScFuFFNi2", 3}, {{{2, 2}}, 1}},
+    {{GPT2, QK, "SM+ScFFN+NoFFN[1]", "SM+ScFuFFNe2", 3}, {{{0, 1}}, 1}},
+    {{GPT2, QK, "SM+LN+ScFFN+NoFFN[1]", "SM+LN+ScFuFFNi3", 3},
+     {{{0, 0}, {2, 2}}, 2}},
+    /* FFNs that are not linear */
+    {{GPT2, ALL, "SM+LN+G", "SM+LN+G+NoFFN[2]", 3}, {{{2, 2}}, 1}},
+    {{PYTHIA, ALL, "SM+LN+R+SNorm(QK)", "SM+LN+R+NoFFN[0-2]", 3},
+     {{{0, 2}}, 1}},
+    {{SAS, QK, "SM+R+NoFFN[0]", "SM+R+NoFFN[0-1]", 3}, {{{0, 1}}, 1}},
+    {{GPT2, QK, "SM+G[0]+ScFFN[1-2]", "SM+G[0]+ScFuFFN[1-2]+NoFFN[1]", 3},
+     {{{1, 1}}, 1}},
+    {{GPT2, QK, "SM+G[0]+ScFFN[1-2]", "SM+G[0]+ScFuFFN[1-2]+NoFFN[0]", 3},
+     {{{0, 0}}, 1}},
 };
 
 /* Sets all numbers of an array, if the model has it. */
@@ -206,11 +217,13 @@ static void silence(es_small_model *s, int layer)
 TEST(a_dropped_ffn_is_an_ffn_of_zeros)
 {
     for (size_t i = 0; i < sizeof dropped / sizeof *dropped; i++) {
-        const es_layer_range drop = dropped[i].drop;
-        es_small_model s = open_model(&dropped[i], 2);
-        es_model *to = simplified(s.model, drop, dropped[i].becomes);
-        for (int layer = drop.first; layer <= drop.last; layer++)
-            silence(&s, layer);
+        es_small_model s = open_model(&dropped[i].of, 2);
+        es_model *to =
+            simplified(s.model, &dropped[i].drop, dropped[i].of.becomes);
+        const es_model_config *config = es_model_config_of(to);
+        for (int layer = 0; layer < config->n_layer; layer++)
+            if (!es_arch_has_ffn(&config->arch, layer, config->n_layer))
+                silence(&s, layer);
         assert_same_function(&s, to);
         es_model_free(to);
         es_small_close(&s);
@@ -224,32 +237,70 @@ TEST(models_that_cannot_be_simplified_are_refused)
     const struct {
         es_family family;
         const char *arch, *message;
-        es_layer_range drop;
+        es_layer_set drop;
     } cases[] = {
-        {ES_FAMILY_GPT2, "SM+LN+G", "the FFN of SM+LN+G is not linear", none},
-        {ES_FAMILY_GPT2, "SM+R[1-2]", "is not linear", none},
-        {ES_FAMILY_GPT2, "SM+R+WNorm(FFN)", "cannot be dropped", {3, 3}},
-        {ES_FAMILY_GPT2, "SM+ScFuFFN", "SM+ScFuFFN is fused already", none},
-        {ES_FAMILY_GPT2, "SM+ScFFN", "--drop 2-4: the model has", {2, 4}},
-        {ES_FAMILY_GPT2, "SM+ScFFN", "--drop 1-2: only the first", {1, 2}},
-        {ES_FAMILY_GPT2, "SM+ScFuFFNi1", "--drop 0-0: only the", {0, 0}},
-        {ES_FAMILY_GPT2, "SM+ScFuFFNe1", "--drop 2-2: only the", {2, 2}},
-        {ES_FAMILY_LLAMA, "SM+RN", "--family llama has no ScFuFFN", none},
-        {ES_FAMILY_ROBERTA, "SM+LN", "--family roberta has no", none}};
+        {ES_FAMILY_GPT2, "SM+LN+G", "FFN of SM+LN+G is not linear", {.n = 0}},
+        {ES_FAMILY_GPT2, "SM+R[1-2]", "is not linear", {.n = 0}},
+        {ES_FAMILY_GPT2, "SM+R+NoFFN[1]", "is not linear", {.n = 0}},
+        {ES_FAMILY_GPT2, "SM+ScFuFFN", "SM+ScFuFFN is fused already", {.n = 0}},
+        {ES_FAMILY_GPT2, "SM+ScFuFFN+NoFFN[1]", "is fused already", {.n = 0}},
+        {ES_FAMILY_GPT2, "SM+LN+NoFFN", "SM+LN+NoFFN has no FFN", {.n = 0}},
+        {ES_FAMILY_GPT2, "SM+ScFuFFNi4", "SM+ScFuFFNi4 has no FFN", {.n = 0}},
+        {ES_FAMILY_GPT2, "SM+LN+NoFFN", "--drop 0-3: these", {{{0, 3}}, 1}},
+        {ES_FAMILY_GPT2, "SM+ScFFN", "--drop 2-4: the model", {{{2, 4}}, 1}},
+        {ES_FAMILY_GPT2, "SM+G", "--drop 4-4: the", {{{1, 2}, {4, 4}}, 2}},
+        {ES_FAMILY_GPT2,
+         "SM+ScFuFFNi1",
+         "--drop 3-3: these layers have no FFN",
+         {{{0, 3}, {3, 3}}, 2}},
+        {ES_FAMILY_LLAMA, "SM+RN", "--family llama has no ScFuFFN", {.n = 0}},
+        {ES_FAMILY_ROBERTA, "SM+LN", "--family roberta has no", {.n = 0}}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         es_model_config config = es_small_config(cases[i].arch), out;
         config.family = cases[i].family;
         config.n_layer = 4;
         es_assert_status(ES_EUSAGE, cases[i].message,
-                         es_simplify_config(&out, &config, cases[i].drop));
+                         es_simplify_config(&out, &config, &cases[i].drop));
     }
+}
+
+TEST(an_architecture_with_too_many_ranges_is_refused)
+{
+    es_model_config config = es_small_config("EReg(SM(t)+LN+G)"), out;
+    es_layer_set drop = {.n = ES_ARCH_SPANS_MAX};
+    config.n_layer = 1100;
+    for (int i = 0; i < drop.n; i++)
+        drop.ranges[i].first = drop.ranges[i].last = 2 * i;
+    es_assert_ok(es_simplify_config(&out, &config, &drop));
+    assert_int_equal(out.arch.n_spans, ES_ARCH_SPANS_MAX);
+    config.arch = out.arch;
+    drop = (es_layer_set){{{99, 99}}, 1};
+    es_assert_status(ES_EUSAGE, "more than 16 ranges",
+                     es_simplify_config(&out, &config, &drop));
+    es_assert_ok(es_arch_parse(&config.arch, "EReg(SM(t)+LN+G)"));
+    drop.n = ES_ARCH_SPANS_MAX;
+    for (int i = 0; i < drop.n; i++)
+        drop.ranges[i] = (es_layer_range){1000 + 3 * i, 1001 + 3 * i};
+    es_assert_status(ES_EUSAGE, "longer than 255 characters",
+                     es_simplify_config(&out, &config, &drop));
+}
+
+/* Layers without FFN keep neither the activation nor its learnable slope. */
+TEST(an_activation_of_layers_without_ffn_does_not_hinder_fusing)
+{
+    es_small_model s =
+        es_small_open_arch("SM+LN+LR(layer,0.2)[0]+ScFFN[1]+NoFFN[0]");
+    es_model *to = simplified(s.model, &none, "SM+LN+ScFuFFN+NoFFN[0]");
+    assert_same_function(&s, to);
+    es_model_free(to);
+    es_small_close(&s);
 }
 
 static es_status try_to_simplify(es_small_model *s)
 {
     es_model_config config;
     es_model *to;
-    es_assert_ok(es_simplify_config(&config, s->config, none));
+    es_assert_ok(es_simplify_config(&config, s->config, &none));
     es_assert_ok(es_model_new(&to, &config, &es_cpu_ops, 1));
     es_status status = es_simplify_model(to, s->model, "x.safetensors");
     es_model_free(to);

@@ -104,11 +104,16 @@ typedef enum es_range_kind {
     ES_N_RANGES
 } es_range_kind;
 
-/** Layers first to last, counted from 0, both included; none if first >
- *  last. */
+/** Layers first to last, counted from 0, both included. */
 typedef struct es_layer_range {
     int first, last;
 } es_layer_range;
+
+/** A set of layers: those of any of the ranges, which may overlap. */
+typedef struct es_layer_set {
+    es_layer_range ranges[ES_ARCH_SPANS_MAX]; /* (n) */
+    int n;
+} es_layer_set;
 
 /** Architecture and sizes of a model (see hooks/trainer/model/README.md). */
 typedef struct es_model_config {

@@ -5,6 +5,7 @@
 #include "hooks/trainer/model/simplify.h"
 
 #include "analyzer/base/checked.h"
+#include "analyzer/base/text.h"
 #include "hooks/trainer/model/matrices.h"
 #include "hooks/trainer/model/operations.h"
 
@@ -14,95 +15,165 @@
 
 /* --- configuration ------------------------------------------------------- */
 
-static bool is_dropped(es_layer_range drop, int layer)
+static bool keeps_ffn(const es_model_config *config, const es_layer_set *drop,
+                      int layer)
 {
-    return layer >= drop.first && layer <= drop.last;
+    for (int i = 0; i < drop->n; i++)
+        if (layer >= drop->ranges[i].first && layer <= drop->ranges[i].last)
+            return false;
+    return es_arch_has_ffn(&config->arch, layer, config->n_layer);
 }
 
-/* Removes the FFNs of the layers `drop`, in addition to those that `arch`
- * already lacks. */
-static es_status drop_ffns(es_arch *arch, int n_layer, es_layer_range drop)
+/* Refuses layers that do not exist, and ranges of layers without any FFN. */
+static es_status check_drop(const es_model_config *config,
+                            const es_layer_set *drop)
 {
+    for (int i = 0; i < drop->n; i++) {
+        const es_layer_range *range = &drop->ranges[i];
+        int n = 0;
+        if (range->last >= config->n_layer)
+            return es_fail(ES_EUSAGE,
+                           "--drop %d-%d: the model has layers 0 to %d",
+                           range->first, range->last, config->n_layer - 1);
+        for (int layer = range->first; layer <= range->last; layer++)
+            n += es_arch_has_ffn(&config->arch, layer, config->n_layer);
+        if (n == 0)
+            return es_fail(ES_EUSAGE,
+                           "--drop %d-%d: these layers have no FFN: name "
+                           "others",
+                           range->first, range->last);
+    }
+    return ES_OK;
+}
+
+/* Removes the ranges of the kinds whose bits 1 << kind are set. */
+static void remove_ranges(es_arch *arch, unsigned kinds)
+{
+    int n = 0;
+    for (int i = 0; i < arch->n_spans; i++)
+        if (!(kinds & 1U << arch->spans[i].kind))
+            arch->spans[n++] = arch->spans[i];
+    arch->n_spans = n;
+}
+
+/* Adds NoFFN to `arch` for the layers that have no FFN after the drop. The
+ * parser puts the ranges in order and limits their number. */
+static es_status add_ranges(es_arch *arch, const es_model_config *config,
+                            const es_layer_set *drop)
+{
+    char parts[ES_ARCH_TEXT_MAX], all[4 * ES_ARCH_TEXT_MAX];
+    es_text text = es_text_begin(all, sizeof all);
+    es_arch plain = *arch;
+    plain.entropy_reg = false;
+    es_arch_print(parts, sizeof parts, &plain);
+    es_text_append(&text, "%s%s", arch->entropy_reg ? "EReg(" : "", parts);
+    for (int layer = 0; layer < config->n_layer; layer++) {
+        const int first = layer;
+        while (layer < config->n_layer && !keeps_ffn(config, drop, layer))
+            layer++;
+        if (layer > first)
+            es_text_append(&text, "+NoFFN[%d-%d]", first, layer - 1);
+    }
+    es_text_append(&text, "%s", arch->entropy_reg ? ")" : "");
+    return es_arch_parse(arch, all);
+}
+
+/* Names in `arch` the layers without FFN: by ScFuFFNi or ScFuFFNe if they are
+ * the last or the first ones and every other layer has ScFuFFN, else by
+ * NoFFN. */
+static es_status drop_ffns(es_arch *arch, const es_model_config *config,
+                           const es_layer_set *drop, bool is_fused)
+{
+    const int n_layer = config->n_layer;
     int n_kept = 0, first = n_layer, last = -1; /* number, first and last of the
                                                  * layers that keep their FFN */
-    if (drop.last >= n_layer)
-        return es_fail(ES_EUSAGE, "--drop %d-%d: the model has layers 0 to %d",
-                       drop.first, drop.last, n_layer - 1);
     for (int layer = 0; layer < n_layer; layer++)
-        if (es_arch_has_ffn(arch, layer, n_layer) && !is_dropped(drop, layer)) {
+        if (keeps_ffn(config, drop, layer)) {
             n_kept++;
             first = layer < first ? layer : first;
             last = layer;
         }
-    const bool is_from_first = last == n_layer - 1;
-    if (n_kept > 0 &&
-        (last - first + 1 != n_kept || (first > 0 && !is_from_first)))
-        return es_fail(ES_EUSAGE,
-                       "--drop %d-%d: only the first layers (ScFuFFNe) or the "
-                       "last layers (ScFuFFNi) can be without FFN",
-                       drop.first, drop.last);
-    arch->n_removed_first = is_from_first ? first : 0;
-    arch->n_removed = is_from_first ? 0 : n_layer - 1 - last;
-    return ES_OK;
+    const int n_dropped = n_layer - n_kept, n_after = n_layer - 1 - last;
+    remove_ranges(arch, 1U << ES_PART_NO_FFN);
+    arch->n_removed = is_fused && n_dropped == n_after ? n_after : 0;
+    arch->n_removed_first =
+        is_fused && n_dropped == first && arch->n_removed == 0 ? first : 0;
+    return arch->n_removed + arch->n_removed_first == n_dropped
+               ? ES_OK
+               : add_ranges(arch, config, drop);
 }
 
-static bool has_linear_ffns(const es_arch *arch, int n_layer)
+/* Returns the number of layers with an FFN; *is_linear becomes true if there
+ * are any, and all of them are linear. */
+static int count_ffns(const es_model_config *config, bool *is_linear)
 {
-    for (int layer = 0; layer < n_layer; layer++)
-        if (es_arch_parts(arch, layer).activation != ES_ACT_LINEAR)
-            return false;
-    return true;
+    int n = 0, n_linear = 0;
+    for (int layer = 0; layer < config->n_layer; layer++)
+        if (es_arch_has_ffn(&config->arch, layer, config->n_layer)) {
+            n++;
+            n_linear +=
+                es_arch_parts(&config->arch, layer).activation == ES_ACT_LINEAR;
+        }
+    *is_linear = n > 0 && n == n_linear;
+    return n;
 }
 
-/* Removes WNorm and SNorm from the ranges, replaces ScFFN by ScFuFFN, and
- * removes all ranges of FFNs if every FFN is linear. */
-static void simplify_ranges(es_arch *arch, bool is_linear)
+/* Removes WNorm and SNorm, and replaces ScFFN by ScFuFFN; if every FFN is
+ * linear, in all layers. */
+static void simplify_parts(es_arch *arch, bool is_linear)
 {
-    int n = 0;
-    for (int i = 0; i < arch->n_spans; i++) {
-        es_arch_span *span = &arch->spans[i];
-        if (span->kind == ES_PART_WEIGHT_NORM ||
-            span->kind == ES_PART_SPECTRAL_NORM ||
-            (span->kind == ES_PART_FFN && is_linear))
-            continue;
-        if (span->kind == ES_PART_FFN)
-            span->parts.ffn = arch->ffn = ES_FFN_FUSED;
-        arch->spans[n++] = *span;
-    }
-    arch->n_spans = n;
+    const unsigned norms =
+        1U << ES_PART_WEIGHT_NORM | 1U << ES_PART_SPECTRAL_NORM;
+    const unsigned ffns = 1U << ES_PART_ACTIVATION | 1U << ES_PART_FFN;
+    remove_ranges(arch, is_linear ? norms | ffns : norms);
+    arch->weight_norm = arch->spectral_norm = 0;
+    for (int i = 0; i < arch->n_spans; i++)
+        if (arch->spans[i].kind == ES_PART_FFN)
+            arch->spans[i].parts.ffn = arch->ffn = ES_FFN_FUSED;
+    if (!is_linear)
+        return;
+    arch->ffn = ES_FFN_FUSED;
+    /* an activation of layers without FFN */
+    arch->activation = ES_ACT_LINEAR;
+    arch->slope_kind = ES_SLOPE_FIXED;
+    arch->slope = 0;
 }
 
 es_status es_simplify_config(es_model_config *out,
-                             const es_model_config *config, es_layer_range drop)
+                             const es_model_config *config,
+                             const es_layer_set *drop)
 {
     const es_family family = config->family;
-    es_arch *arch = &out->arch;
     char old[ES_ARCH_TEXT_MAX], new[ES_ARCH_TEXT_MAX];
+    bool is_linear;
+    es_status status;
     *out = *config;
-    const bool drops = drop.first <= drop.last;
-    const bool is_linear = has_linear_ffns(arch, config->n_layer);
-    es_arch_print(old, sizeof old, arch);
+    es_arch_print(old, sizeof old, &config->arch);
     if (family != ES_FAMILY_GPT2 && family != ES_FAMILY_PYTHIA &&
         family != ES_FAMILY_SAS)
         return es_fail(ES_EUSAGE,
                        "--family %s has no ScFuFFN: only models of gpt2, "
                        "pythia and sas can be fused",
                        es_family_names[family]);
-    arch->weight_norm = arch->spectral_norm = 0;
-    if (is_linear)
-        arch->ffn = ES_FFN_FUSED;
-    simplify_ranges(arch, is_linear);
-    es_arch_print(new, sizeof new, arch);
-    const bool is_same = strcmp(old, new) == 0;
-    if (!is_linear && (drops || is_same))
-        return es_fail(ES_EUSAGE,
-                       "the FFN of %s is not linear, so it cannot be %s: "
-                       "train an architecture with ScFFN",
-                       old, drops ? "dropped" : "fused");
-    if (is_same && !drops)
-        return es_fail(ES_EUSAGE,
-                       "%s is fused already: give --drop to drop FFNs", old);
-    return drops ? drop_ffns(arch, config->n_layer, drop) : ES_OK;
+    const int n_ffns = count_ffns(config, &is_linear);
+    simplify_parts(&out->arch, is_linear);
+    if (drop->n > 0)
+        return (status = check_drop(config, drop)) < 0
+                   ? status
+                   : drop_ffns(&out->arch, config, drop, is_linear);
+    es_arch_print(new, sizeof new, &out->arch);
+    if (strcmp(old, new) != 0)
+        return ES_OK;
+    if (n_ffns == 0)
+        return es_fail(ES_EUSAGE, "%s has no FFN that could be fused", old);
+    return is_linear
+               ? es_fail(ES_EUSAGE,
+                         "%s is fused already: give --drop to drop FFNs", old)
+               : es_fail(ES_EUSAGE,
+                         "the FFN of %s is not linear, so it cannot be "
+                         "fused: give --drop to drop FFNs, or train an "
+                         "architecture with ScFFN",
+                         old);
 }
 
 /* --- arrays --------------------------------------------------------------- */

@@ -8,19 +8,21 @@
 
 /**
  * Computes the configuration of the simplified model: without WNorm and SNorm,
- * and with ScFuFFN, ScFuFFNi x or ScFuFFNe x if all FFNs are linear. If only
- * some are, ScFFN in a range of layers becomes ScFuFFN in this range.
+ * and with ScFuFFN if all FFNs are linear. If only some are, ScFFN in a range
+ * of layers becomes ScFuFFN in this range. Dropped FFNs are named by ScFuFFNi x
+ * or ScFuFFNe x if all other layers have ScFuFFN and those without FFN are the
+ * last or the first ones, else by NoFFN with ranges.
  *
  *   config  a checked configuration
- *   drop    layers that lose their FFN
+ *   drop    layers that lose their FFN, if they have one
  *
- * Returns ES_OK, or ES_EUSAGE if nothing can be simplified, if `drop` names a
- * layer that does not exist or needs a linear FFN, if FFNs would remain between
- * dropped ones or before and after them, or if the family has no ScFuFFN.
+ * Returns ES_OK, or ES_EUSAGE if nothing can be simplified, if `drop` has a
+ * range with a layer that does not exist or without any FFN, if the new
+ * architecture has too many ranges, or if the family has no ScFuFFN.
  */
 es_status es_simplify_config(es_model_config *out,
                              const es_model_config *config,
-                             es_layer_range drop) ES_MUST_USE;
+                             const es_layer_set *drop) ES_MUST_USE;
 
 /**
  * Stores the weights of `from` in `to`, whose configuration es_simplify_config

@@ -25,7 +25,6 @@ void es_settings_default(es_settings *out, es_verb verb)
                          .world = 1,
                          .rank = -1,
                          .rank_timeout = 1800,
-                         .drop = {0, -1},
                          .verb = verb};
     es_model_config_default(&out->model);
     es_train_config_default(&out->train);

@@ -79,7 +79,7 @@ typedef struct es_settings {
     char init[ES_PATH_SIZE];  /* file of initial weights; "": draw them from the
                                  seed */
     char fused[ES_PATH_SIZE]; /* fuse: checkpoint to write; "" if not given */
-    es_layer_range drop;      /* fuse: layers that lose their FFN */
+    es_layer_set drop;        /* fuse: layers that lose their FFN */
     char preset[ES_PRESET_NAME_SIZE]; /* name of a preset; "": none; "list":
                                          print all names */
     es_verb verb;                     /* the verb that these settings belong

@@ -157,22 +157,45 @@ static es_status read_fused(void *field, const es_option *option,
     return ES_OK;
 }
 
-/* Reads a range of layers, as in 8-11, or one layer. */
+/* Parses 8-11 or 8, the first n characters of `text`. */
+static bool parse_range(es_layer_range *out, const char *text, size_t n)
+{
+    char first[32];
+    int64_t from = 0, to = 0;
+    if (n >= sizeof first)
+        return false;
+    snprintf(first, sizeof first, "%.*s", (int)n, text);
+    char *dash = strchr(first, '-');
+    if (dash)
+        *dash = 0;
+    const char *last = dash ? dash + 1 : first;
+    if (es_int_parse(&from, first, 0, INT_MAX) != ES_OK ||
+        es_int_parse(&to, last, from, INT_MAX) != ES_OK)
+        return false;
+    *out = (es_layer_range){(int)from, (int)to};
+    return true;
+}
+
+/* Reads layers and ranges of layers, separated by commas. */
 static es_status read_layers(void *field, const es_option *option,
                              const char *value, const char *where)
 {
-    char first[32];
-    const size_t n = strcspn(value, "-");
-    int64_t from = 0, to = 0;
+    es_layer_set set = {.n = 0};
     (void)option;
-    snprintf(first, sizeof first, "%.*s", n < 30 ? (int)n : 30, value);
-    if (es_int_parse(&from, first, 0, INT_MAX) != ES_OK ||
-        es_int_parse(&to, value[n] ? value + n + 1 : first, from, INT_MAX) !=
-            ES_OK)
-        return es_fail(ES_EUSAGE,
-                       "%s: '%.40s': expected a range of layers, as in 8-11",
-                       where, value);
-    *(es_layer_range *)field = (es_layer_range){(int)from, (int)to};
+    for (const char *at = value;; at++) {
+        const size_t n = strcspn(at, ",");
+        if (set.n == ES_ARCH_SPANS_MAX)
+            return es_fail(ES_EUSAGE, "%s: '%.40s': more than %d ranges", where,
+                           value, ES_ARCH_SPANS_MAX);
+        if (!parse_range(&set.ranges[set.n++], at, n))
+            return es_fail(ES_EUSAGE,
+                           "%s: '%.40s': expected layers, as in 8-11 or 1,3-4",
+                           where, value);
+        at += n;
+        if (!*at)
+            break;
+    }
+    *(es_layer_set *)field = set;
     return ES_OK;
 }
 
@@ -193,8 +216,7 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
          "uses a fragment on nfs and other file systems shared between hosts"),
      ES_OPT_CHOICE(es_settings, store, stores)},
     {ROW("drop", "LAYERS", ES_VERB_FUSE,
-         "drop the FFNs of these layers, the first or the last ones, such as "
-         "8-11"),
+         "drop the FFNs of these layers, such as 8-11 or 1,3-4"),
      ES_OPT_CALL(es_settings, drop, read_layers)},
     {FLAG("no-record", no_record, PASS, "do not record a run file")},
     {TEXT("init", "FILE", init, PASS | KEPT,
