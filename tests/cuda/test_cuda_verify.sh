@@ -10,7 +10,7 @@ plan_dir
 train=$BUILD/entropy-train
 # Lists all cases of families that the back-end supports, except g02_ereg_sm_t_gate: in
 # fp16, the gradient of one of its temperatures exceeds the tolerance by a factor of 2.7.
-cases=(tests/trainer/cases/{g01,g02_sm,g0[3-9],g[12],p01_sm,p02_sm,p03_ereg}*.safetensors)
+cases=(tests/trainer/cases/{g01,g02_sm,g0[3-9],g[12],p01_sm,p02_sm,p03_ereg,n05,n06}*.safetensors)
 all=${#cases[@]}
 
 by() { # LIBRARY COMMAND...
@@ -40,7 +40,7 @@ final_loss() { # LIBRARY ARCH OPTION...
 trains() { # NAME LIBRARY
     local arch want
     for arch in SM+LN+G 'EReg(SM(t)+ScFuFFNi1)' 'SM+R+SNorm(QK)+WNorm(FFN)' \
-        'SM(t,clip 1e-3,gate)+LN+G'; do
+        'SM(t,clip 1e-3,gate)+LN+G' 'SM+LN+G+NoFFN[1]' SM+LN+NoFFN; do
         want=$(final_loss "$2" "$arch" --backend cpu)
         check "$1: $arch has the same loss as on the CPU" [ -n "$want" -a \
             "$(final_loss "$2" "$arch" --backend cuda)" = "$want" ]
