@@ -20,7 +20,8 @@
 
 #define BETWEEN 0.8      /* gap between groups, in bar widths */
 #define STACK_SHARE 0.74 /* width of a stack, relative to its group */
-/* Width of a stack, relative to its group, if texts are drawn next to it. */
+/* Width of a stack, relative to its group, if texts are drawn next to it or
+ * next to a stack of another figure on the page. */
 #define LABELLED_SHARE 0.6
 /* Space for a text to the right of the last stack. */
 #define BESIDE_MARGIN 12.0
@@ -218,15 +219,15 @@ typedef struct beside {
 static void draw_text_beside(const bars_sheet *sheet, const char *text,
                              const es_box *area, beside *space)
 {
-    double gap = sheet->pitch - sheet->bar - 3;
-    double size =
-        fmin(sheet->value_size, gap / es_text_width(text, 1, ES_WEIGHT_NORMAL));
+    double x = area->x + area->width + 1.5;
+    double width =
+        fmin(sheet->pitch - sheet->bar - 3, sheet->page.width_points - 2 - x);
+    double size = fmin(sheet->value_size,
+                       width / es_text_width(text, 1, ES_WEIGHT_NORMAL));
     double middle = area->y + area->height / 2 + 0.36 * size;
     double highest = fmax(space->top + 0.75 * size, middle - size);
     double y = fmin(fmax(middle, highest), space->bottom);
-    double x = area->x + area->width + 1.5;
-    double end = x + es_text_width(text, size, ES_WEIGHT_NORMAL);
-    if (size < LEAST_VALUE || y < highest || end > sheet->page.width_points - 2)
+    if (size < LEAST_VALUE || y < highest)
         return;
     space->bottom = y - size;
     es_picture_text(sheet->page.canvas.picture, x, y, size, ES_ALIGN_START,
@@ -466,10 +467,11 @@ static double width_of(es_page *page, size_t i, double factor)
     double width = floor(2 * factor * natural_width(figure)) / 2;
     (void)i;
     sheet->pitch = width / (double)figure->n_groups;
-    sheet->bar =
-        figure->stacked
-            ? sheet->pitch * (sheet->beside ? LABELLED_SHARE : STACK_SHARE)
-            : sheet->pitch / ((double)figure->n_series + BETWEEN);
+    sheet->bar = figure->stacked
+                     ? sheet->pitch * (sheet->beside || page->style->frame
+                                           ? LABELLED_SHARE
+                                           : STACK_SHARE)
+                     : sheet->pitch / ((double)figure->n_series + BETWEEN);
     return width;
 }
 
