@@ -169,6 +169,8 @@ figure 'AERO 18, EGA 6' 'Share of heads in each quarter by the tolerance gamma.'
 figure 'AERO 19, EGA 7' 'Mean entropy of each layer by gamma.' draw curves "${gammas[@]}" --sort gamma --letters
 
 heading 'Cost'
+figure 'AERO 1' 'Perplexity, FLOPs and modelled communication of the steps.' \
+    cost "$runs"/{ln-g,ln-r,r,scffn,scfuffn,scfuffni6}.db --figure perplexity+flops+communication --for page
 figure 'AERO 1' 'Perplexity against the modelled communication.' \
     draw pareto --cost communication "${six[@]::2}" "$runs/scffn.db" "${ereg[@]}" "$runs/sas.db"
 figure 'AERO 15' 'The same for Pythia.' draw pareto --cost communication "${pythia[@]}"

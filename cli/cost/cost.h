@@ -44,6 +44,7 @@ typedef enum es_cost_quantity {
     ES_COST_OF_FLOPS,
     ES_COST_OF_COMMUNICATION,
     ES_COST_OF_LATENCY,
+    ES_COST_OF_PERPLEXITY, /* of runs, on held-out data */
     /* These need no model: */
     ES_COST_OF_INVERSE, /* error of a polynomial inverse */
     ES_COST_OF_WEIGHTS  /* attention weights by softmax and by PowerSoftmax */
@@ -63,8 +64,10 @@ typedef struct es_cost_options {
     bool simplified;
     bool inventory, json, polynomial;
     const char *output;
-    bool draws; /* true if a figure is drawn (--figure) */
-    es_cost_quantity figure;
+    /* (n_figures) figures to draw on one page (--figure); without figures, a
+     * table or JSON is written */
+    es_cost_quantity figures[ES_COMPOSITE_MOST];
+    size_t n_figures;
     es_cost_over over;
     bool shares;
     es_figure_options look; /* size, style and format options of the figure */
@@ -160,8 +163,9 @@ es_status es_cost_draw_weights(es_picture **out,
                                const es_cost_options *options) ES_MUST_USE;
 
 /**
- * Draws FLOPs, communication or latency as bars. Returns the statuses of
- * es_bars_draw.
+ * Draws FLOPs, communication, latency or the perplexity of runs as bars;
+ * several figures are stacked on a page. Returns the statuses of es_bars_draw,
+ * or ES_ENOTFOUND if no model has a value of a figure.
  */
 es_status es_cost_draw(es_picture **out, const es_cost_entry *entries, size_t n,
                        const es_cost_options *options) ES_MUST_USE;

@@ -17,23 +17,41 @@ ES_OPTION_READER(read_size, es_figures_set_size)
 ES_OPTION_READER(read_theme, es_theme_parse)
 ES_OPTION_READER(read_format, es_format_parse)
 
-static es_status read_figure(void *field, const es_option *option,
-                             const char *value, const char *where)
+static const char *const figures[] = {
+    [ES_COST_OF_FLOPS] = "flops",
+    [ES_COST_OF_COMMUNICATION] = "communication",
+    [ES_COST_OF_LATENCY] = "latency",
+    [ES_COST_OF_PERPLEXITY] = "perplexity",
+    [ES_COST_OF_INVERSE] = "inverse",
+    [ES_COST_OF_WEIGHTS] = "weights"};
+
+/* Reads the name of a figure, or names that are joined by plus signs. */
+static es_status read_figures(void *field, const es_option *option,
+                              const char *value, const char *where)
 {
-    static const char *const names[] = {"flops", "communication", "latency",
-                                        "inverse", "weights"};
     es_cost_options *to = field;
     (void)option;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(value, names[i]) == 0) {
-            to->figure = (es_cost_quantity)i;
-            to->draws = true;
+    to->n_figures = 0;
+    for (const char *name = value;; name++) {
+        const size_t n = strcspn(name, "+");
+        size_t i = 0;
+        while (i < sizeof figures / sizeof *figures &&
+               (strlen(figures[i]) != n || memcmp(figures[i], name, n) != 0))
+            i++;
+        if (i == sizeof figures / sizeof *figures)
+            return es_fail(ES_EUSAGE,
+                           "%s '%.40s': expected flops, communication, "
+                           "latency, perplexity, inverse or weights",
+                           where, value);
+        if (to->n_figures == ES_COMPOSITE_MOST)
+            return es_fail(ES_EUSAGE,
+                           "%s '%.40s...': a page holds at most %d figures",
+                           where, value, ES_COMPOSITE_MOST);
+        to->figures[to->n_figures++] = (es_cost_quantity)i;
+        name += n;
+        if (!*name)
             return ES_OK;
-        }
-    return es_fail(ES_EUSAGE,
-                   "%s '%.40s': expected flops, communication, latency, "
-                   "inverse or weights",
-                   where, value);
+    }
 }
 
 static const char *const norms[] = {"auto", "on", "off", NULL};
@@ -72,9 +90,10 @@ static const es_option options[] = {
     {"json", 0, NULL, "print JSON instead of the table",
      ES_OPT_FLAG(es_cost_options, json)},
     {"figure", 0, "NAME",
-     "draw flops, communication or latency as bars; without a model: inverse "
-     "(error of a polynomial division), weights (PowerSoftmax)",
-     ES_OPT_ALL(read_figure)},
+     "draw flops, communication, latency or perplexity as bars (a+b: one "
+     "page); "
+     "without a model: inverse (polynomial division), weights (PowerSoftmax)",
+     ES_OPT_ALL(read_figures)},
     {"over", 0, "WHAT",
      "models: a bar for each model; ctx: a panel for each model and a bar for "
      "each context length (128 to 8K)",
@@ -149,9 +168,40 @@ static bool has_option(const es_cost_options *given, const char *name)
     return es_options_has(&es_cost_command, given->given, name);
 }
 
+static bool has_figure(const es_cost_options *given, es_cost_quantity figure)
+{
+    for (size_t i = 0; i < given->n_figures; i++)
+        if (given->figures[i] == figure)
+            return true;
+    return false;
+}
+
 static bool needs_no_model(const es_cost_options *given)
 {
-    return given->draws && given->figure >= ES_COST_OF_INVERSE;
+    return has_figure(given, ES_COST_OF_INVERSE) ||
+           has_figure(given, ES_COST_OF_WEIGHTS);
+}
+
+static es_status check_figures(const es_cost_options *given)
+{
+    const char *const name = given->n_figures ? figures[given->figures[0]] : "";
+    if (needs_no_model(given) && given->n_figures > 1)
+        return es_fail(ES_EUSAGE, "--figure: draw inverse and weights "
+                                  "separately, without other figures");
+    if (needs_no_model(given) &&
+        (given->n_inputs || has_option(given, "over") ||
+         has_option(given, "shares")))
+        return es_fail(ES_EUSAGE,
+                       "--figure %s: takes no model, and neither --over nor "
+                       "--shares",
+                       name);
+    if (has_figure(given, ES_COST_OF_PERPLEXITY) &&
+        (given->over == ES_COST_OVER_CTX || given->shares))
+        return es_fail(ES_EUSAGE,
+                       "--figure perplexity: has neither shares nor "
+                       "context lengths: leave out %s",
+                       given->shares ? "--shares" : "--over ctx");
+    return ES_OK;
 }
 
 static es_status check_options(es_cost_options *given)
@@ -159,35 +209,31 @@ static es_status check_options(es_cost_options *given)
     static const char *const of_figure[] = {"over",  "shares", "format",
                                             "size",  "for",    "font-size",
                                             "title", "theme"};
+    const bool draws = given->n_figures > 0;
     if (given->polynomial &&
-        (given->n_inputs || given->draws || given->json || given->inventory))
+        (given->n_inputs || draws || given->json || given->inventory))
         return es_fail(
             ES_EUSAGE,
             "--polynomial: takes no model and no other output option");
-    if (needs_no_model(given) &&
-        (given->n_inputs || has_option(given, "over") ||
-         has_option(given, "shares")))
-        return es_fail(ES_EUSAGE,
-                       "--figure %s: takes no model, and neither --over nor "
-                       "--shares",
-                       given->figure == ES_COST_OF_INVERSE ? "inverse"
-                                                           : "weights");
+    es_status status = check_figures(given);
+    if (status < 0)
+        return status;
     if (given->n_inputs == 0 && !given->polynomial && !needs_no_model(given))
         return es_fail(
             ES_EUSAGE,
             "cost needs run files or architectures: entropy-scan cost SM+LN+G");
-    if (given->draws && (given->json || given->inventory))
+    if (draws && (given->json || given->inventory))
         return es_fail(ES_EUSAGE,
                        "--figure, --json and --inventory: choose one");
     if (given->json && given->inventory)
         return es_fail(ES_EUSAGE,
                        "--json includes the inventory: leave out --inventory");
     for (size_t i = 0; i < sizeof of_figure / sizeof *of_figure; i++)
-        if (!given->draws && has_option(given, of_figure[i]))
+        if (!draws && has_option(given, of_figure[i]))
             return es_fail(ES_EUSAGE, "--%s: needs --figure", of_figure[i]);
     const es_format format = given->format;
     es_figures_fit_terminal(&given->look, has_option(given, "theme"));
-    return given->draws
+    return draws
                ? es_figure_format(&given->format, &given->look, given->output,
                                   has_option(given, "format") ? &format : NULL)
                : ES_OK;
@@ -200,9 +246,9 @@ static es_status write_figure(FILE *stream, const es_cost_entry *entries,
 {
     static const es_picture_note note = {"program", "entropy-scan " ES_VERSION};
     es_picture *picture = NULL;
-    es_status status = given->figure == ES_COST_OF_INVERSE
+    es_status status = has_figure(given, ES_COST_OF_INVERSE)
                            ? es_cost_draw_inverse(&picture, given)
-                       : given->figure == ES_COST_OF_WEIGHTS
+                       : has_figure(given, ES_COST_OF_WEIGHTS)
                            ? es_cost_draw_weights(&picture, given)
                            : es_cost_draw(&picture, entries, n, given);
     if (status == ES_OK)
@@ -219,7 +265,7 @@ static es_status write_output(const es_cost_entry *entries, size_t n,
     es_output *output = NULL;
     const bool piped = strcmp(given->output, "-") == 0;
     es_status status;
-    if (given->draws && piped && isatty(STDOUT_FILENO) &&
+    if (given->n_figures && piped && isatty(STDOUT_FILENO) &&
         given->format != ES_FORMAT_TEXT)
         return es_fail(ES_EUSAGE, "standard output is a terminal: a picture "
                                   "needs a file or a pipe (-o FILE)");
@@ -227,7 +273,7 @@ static es_status write_output(const es_cost_entry *entries, size_t n,
                                        given->n_inputs)) < 0 ||
         (status = es_output_open(&output, &stream, given->output)) < 0)
         return status;
-    if (given->draws)
+    if (given->n_figures)
         status = write_figure(stream, entries, n, given);
     else if (given->polynomial)
         status = es_cost_print_polynomials(stream);

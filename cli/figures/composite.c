@@ -12,8 +12,7 @@
 
 /* One figure on the page. */
 typedef struct part {
-    es_drawing *drawing;
-    es_figure_draw *draw;
+    const es_composite_part *figure;
     es_figure_style style; /* as requested */
     es_page_frame own;     /* layout measured by the first drawing */
     es_page_frame frame;   /* layout requested from the second drawing */
@@ -25,9 +24,9 @@ static es_status draw_part(part *p)
 {
     es_picture_free(p->picture);
     p->picture = NULL;
-    p->drawing->style = p->style;
-    p->drawing->style.frame = &p->frame;
-    es_status status = p->draw(&p->picture, p->drawing);
+    p->style.frame = &p->frame;
+    es_status status =
+        p->figure->draw(&p->picture, p->figure->context, &p->style);
     if (status == ES_OK)
         es_picture_sides(p->picture, &p->width, &p->height);
     return status;
@@ -122,19 +121,16 @@ static es_status draw_aligned(part *parts, size_t n, double height, bool many)
     return ES_OK;
 }
 
-es_status es_composite_draw(es_picture **out, es_drawing *drawings,
-                            const es_figure_kind *kinds, size_t n)
+es_status es_composite_draw(es_picture **out, const es_composite_part *figures,
+                            size_t n, const es_figure_style *style)
 {
-    es_figure_style wanted = drawings[0].style;
     es_picture *picture = NULL;
     part *parts;
     es_status status = es_alloc(&parts, n, sizeof *parts, "a page of figures");
     if (status < 0)
         return status;
     for (size_t i = 0; i < n; i++) {
-        parts[i] = (part){.drawing = &drawings[i],
-                          .draw = es_figure_entries[kinds[i]].draw,
-                          .style = wanted};
+        parts[i] = (part){.figure = &figures[i], .style = *style};
         parts[i].style.height = 0;
         parts[i].style.tallest /= (double)n;
         parts[i].style.zoom = 0;
@@ -145,14 +141,14 @@ es_status es_composite_draw(es_picture **out, es_drawing *drawings,
             goto done;
         parts[i].own = parts[i].frame;
     }
-    status = draw_aligned(parts, n, wanted.height, true);
+    status = draw_aligned(parts, n, style->height, true);
     if (status == ES_EUSAGE) /* the page is too narrow for the largest number of
                                 columns */
-        status = draw_aligned(parts, n, wanted.height, false);
+        status = draw_aligned(parts, n, style->height, false);
     if (status < 0)
         goto done;
-    if ((status = stack(&picture, parts, n)) == ES_OK && wanted.zoom > 0)
-        status = es_picture_zoom(picture, wanted.zoom);
+    if ((status = stack(&picture, parts, n)) == ES_OK && style->zoom > 0)
+        status = es_picture_zoom(picture, style->zoom);
     if (status == ES_OK) {
         *out = picture;
         picture = NULL;
@@ -163,4 +159,34 @@ done:
     es_picture_free(picture);
     free(parts);
     return status;
+}
+
+/* --- figures of runs -------------------------------------------------------*/
+
+/* A figure of runs as the context of a part. */
+typedef struct run_figure {
+    es_drawing *drawing;
+    es_figure_draw *draw;
+} run_figure;
+
+static es_status draw_run_figure(es_picture **out, void *context,
+                                 const es_figure_style *style)
+{
+    const run_figure *figure = context;
+    figure->drawing->style = *style;
+    return figure->draw(out, figure->drawing);
+}
+
+es_status es_composite_draw_runs(es_picture **out, es_drawing *drawings,
+                                 const es_figure_kind *kinds, size_t n)
+{
+    const es_figure_style style = drawings[0].style;
+    run_figure figures[ES_COMPOSITE_MOST];
+    es_composite_part parts[ES_COMPOSITE_MOST];
+    for (size_t i = 0; i < n; i++) {
+        figures[i] =
+            (run_figure){&drawings[i], es_figure_entries[kinds[i]].draw};
+        parts[i] = (es_composite_part){draw_run_figure, &figures[i]};
+    }
+    return es_composite_draw(out, parts, n, &style);
 }

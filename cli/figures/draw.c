@@ -386,8 +386,8 @@ static es_status make_composite(document *to, size_t *n_failed,
         status = begin(&drawings[i], n_failed, printed, job, options->parts[i],
                        &options->pictures[kind]);
     if (status == ES_OK &&
-        (status = es_composite_draw(&picture, drawings, options->parts,
-                                    options->n_parts)) == ES_OK)
+        (status = es_composite_draw_runs(&picture, drawings, options->parts,
+                                         options->n_parts)) == ES_OK)
         status =
             put_picture(to, &picture, &drawings[0], job, (es_figure_kind)kind);
     es_picture_free(picture);

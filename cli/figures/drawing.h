@@ -150,18 +150,33 @@ extern const es_figure_entry es_figure_entries[ES_N_FIGURES];
 es_status es_overview_of_heads(es_picture **out,
                                es_drawing *drawing) ES_MUST_USE;
 
+/** A figure on a composite page. `draw` draws it in the given style; `context`
+ *  is passed to `draw`. */
+typedef struct es_composite_part {
+    es_status (*draw)(es_picture **out, void *context,
+                      const es_figure_style *style);
+    void *context;
+} es_composite_part;
+
 /**
  * Stacks figures vertically on a page. Plots of figures with the same number of
  * columns are aligned, the letters that label panels continue from figure to
  * figure, and a legend that several figures share appears once.
  *
- *   drawings, kinds  (n) n >= 1
+ *   parts  (n) n >= 1; each is drawn two or three times
+ *   style  of the page
  *
- * Returns the statuses of es_figure_draw, or ES_EUSAGE if the requested size is
- * too small.
+ * Returns the errors of `draw`, or ES_EUSAGE if the requested size is too
+ * small.
  */
-es_status es_composite_draw(es_picture **out, es_drawing *drawings,
-                            const es_figure_kind *kinds, size_t n) ES_MUST_USE;
+es_status es_composite_draw(es_picture **out, const es_composite_part *parts,
+                            size_t n, const es_figure_style *style) ES_MUST_USE;
+
+/** The same for figures of runs, in the style of the first drawing; drawings
+ *  and kinds (n), n <= ES_COMPOSITE_MOST. */
+es_status es_composite_draw_runs(es_picture **out, es_drawing *drawings,
+                                 const es_figure_kind *kinds,
+                                 size_t n) ES_MUST_USE;
 
 #define ES_FIGURE_FUNCTIONS(kind, name, label, needs, series, other, help)     \
     es_figure_fits es_fits_##needs;                                            \

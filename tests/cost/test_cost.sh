@@ -110,7 +110,7 @@ mkdir -p tree/below && cp sm.db tree/below/
 output 'a folder stands for the run files below it' '^(.*/)?sm(\.db)? +SM +12 +48 ' "$scan" cost tree SM+R
 exits '--font-size needs --figure' 2 '--font-size: needs --figure' "$scan" cost SM --font-size 7
 exits '--shares needs --figure' 2 '--shares: needs --figure' "$scan" cost SM --shares
-exits 'an unknown figure is refused' 2 'flops, communication, latency, inverse or weights' "$scan" cost SM --figure pie -o a.png
+exits 'an unknown figure is refused' 2 'flops, communication, latency, perplexity, inverse or weights' "$scan" cost SM --figure pie -o a.png
 exits 'a figure needs a format' 2 'end the name in \.png, \.svg, \.pdf or \.txt' "$scan" cost SM --figure flops -o a
 exits 'a format may not contradict a name' 2 '--format pdf contradicts the file name a\.png' "$scan" cost SM --figure flops -o a.png --format pdf
 exits 'a picture has a size that its format can have' 2 '--size: ' \
@@ -181,6 +181,28 @@ file_has 'latency is drawn over context lengths' lengths.svg 'latency, modelled 
 "$scan" cost SM+LN+G 'PSM(4)' --figure latency --shares --for column -o shares.svg
 file_has 'the note of bars of shares explains totals and missing bars' shares.svg \
     'Above the' 'minutes\.' '>\?<' 'Without a bar'
+printf '# %s\n' 'arch: SM+R' 'n_layer: 2' 'n_head: 2' 'd_model: 8' 'ctx: 8' 'vocab: 9' 'series: run nats eval:ce' >nan.csv
+printf 'step,layer,head,eval:ce\n1,,,nan\n' >>nan.csv
+"$scan" import -q nan.csv -o nan.db || exit 1
+"$scan" cost sm-ln-g.db nan.db SM+LN+R --figure perplexity+flops+communication -o page.svg
+file_has 'perplexity, FLOPs and communication are drawn on one page' page.svg \
+    '\(a\)' '\(b\)' '\(c\)' '>perplexity, eval<' '>FLOPs \(billions\)<' '>communication, modelled \(GB\)<' '>attention<' '>GELU<'
+ppl=$("$scan" cost sm-ln-g.db --json | sed -nE 's/.*"eval_ppl":([0-9.]+).*/\1/p')
+file_has 'a perplexity is written above its bar, and NaN and unknown ones differ' page.svg \
+    ">$(printf %.2f "$ppl")<" '>NaN<' '>unknown<'
+"$scan" cost sm-ln-g.db SM --figure perplexity --for column -o column.svg
+file_has 'a narrow figure explains runs without a perplexity' column.svg '>\?<' '\?: not evaluated\.'
+exits 'a figure of perplexity needs an evaluated run' 3 'no model is a run with a perplexity on held-out data' \
+    "$scan" cost SM nan.db --figure perplexity -o a.svg
+exits 'perplexity has no shares' 2 'neither shares nor context lengths: leave out --shares' \
+    "$scan" cost sm.db --figure flops+perplexity --shares -o a.svg
+exits 'perplexity has no context lengths' 2 'leave out --over ctx' "$scan" cost sm.db --figure perplexity --over ctx -o a.svg
+exits 'a figure without models is drawn alone' 2 'draw inverse and weights separately' "$scan" cost SM --figure flops+inverse -o a.svg
+exits 'an unknown figure of a page is refused' 2 "'flops\+': expected flops" "$scan" cost SM --figure flops+ -o a.svg
+exits 'a page holds at most eight figures' 2 'a page holds at most 8 figures' \
+    "$scan" cost SM --figure flops+flops+flops+flops+flops+flops+flops+flops+flops -o a.svg
+"$scan" cost SM SM+LN SM+R SM+G SM+LN+R SM+LN+G SM+ScFuFFN SM+ScFuFFNi6 --for page --figure flops -o edge.svg
+file_has "a small part of the last bar is labelled at the page's edge" edge.svg '>906M<'
 # A profile of SecretFlow, in which only the second run of each operation
 # counts.
 cat >profile.txt <<'END'

@@ -106,7 +106,7 @@ static void check_page(void **state, es_figure_style style)
     es_picture *picture = NULL;
     composed c;
     compose(&c, state, style);
-    es_assert_ok(es_composite_draw(&picture, c.drawings, kinds, N_PARTS));
+    es_assert_ok(es_composite_draw_runs(&picture, c.drawings, kinds, N_PARTS));
     for (size_t i = 0; i < 6; i++)
         at[i] = find_text(picture, letters[i]);
     /* The widths of cells are rounded to half points, so the positions of the
@@ -137,15 +137,16 @@ TEST(a_page_has_the_requested_size)
     es_picture *picture = NULL;
     composed c;
     compose(&c, state, (es_figure_style){.width = 500, .height = 700});
-    es_assert_ok(es_composite_draw(&picture, c.drawings, kinds, N_PARTS));
+    es_assert_ok(es_composite_draw_runs(&picture, c.drawings, kinds, N_PARTS));
     es_picture_sides(picture, &width, &height);
     assert_true(near(width, 500, 1e-9));
     assert_true(near(height, 700, 1e-9));
     es_picture_free(picture);
     picture = NULL;
     c.drawings[0].style.height = 40;
-    es_assert_status(ES_EUSAGE, "too small",
-                     es_composite_draw(&picture, c.drawings, kinds, N_PARTS));
+    es_assert_status(
+        ES_EUSAGE, "too small",
+        es_composite_draw_runs(&picture, c.drawings, kinds, N_PARTS));
     assert_null(picture);
     clear(&c);
 }
