@@ -9,7 +9,8 @@
 #
 # A model is trained for STEPS steps from random weights and for BRIEF steps from
 # earlier weights, with the options in path.conf and OPTION... Prints a table, and
-# draws communication.png and pareto.png.
+# draws steps.png (perplexity, FLOPs and modelled communication of each step) and
+# pareto.png.
 set -euo pipefail
 config=$(realpath "$(dirname "$0")/path.conf")
 folder=${1:?a folder for the corpus, the runs and the checkpoints}
@@ -73,5 +74,5 @@ for name in "${path[@]}" longer; do
         /"modelled"/ && !gb { gb = $2 / 1e9 }
         END { printf "| %s | %s | %s | %s | %.1f | %.1f | %.2f |\n", name, begin, first, last, ffn, attention, gb }'
 done
-entropy-scan cost "${path[@]/%/.db}" --figure communication --for page -o communication.png
+entropy-scan cost "${path[@]/%/.db}" --figure perplexity+flops+communication --size 1120x1300 -o steps.png
 entropy-scan draw pareto "${path[@]/%/.db}" --cost communication -o pareto.png

@@ -30,9 +30,16 @@ cheaper() { # FLOPs and communication fall from step to step
     awk -F ' *[|] *' '$2 ~ /^SM/ { bad += n++ && ($6 > ffn || $8 > gb); ffn = $6; gb = $8 } END { exit bad || n != 8 }' "$dir/table"
 }
 check 'no step costs more than the last one' cheaper
-for figure in communication pareto; do
+for figure in steps pareto; do
     check "the figure $figure is drawn" sh -c 'head -c 4 "$0" | grep -q PNG' "$dir/way/$figure.png"
 done
+panels() {
+    PATH=$bin:$PATH entropy-scan cost "$dir"/way/SM*.db --figure perplexity+flops+communication -o "$dir/steps.svg" &&
+        for text in "$(printf %.0f "$(cell SM+ScFuFFNi6 5)")" 'perplexity, eval' attention GELU; do
+            grep -q ">$text<" "$dir/steps.svg" || { echo "# no $text" && return 1; }
+        done
+}
+check 'the figure has the perplexities of the table' panels
 again() {
     local before
     before=$(cat "$dir"/way/*.db | cksum)
