@@ -46,10 +46,12 @@ def main():
     figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
     print("| architecture | accuracy, mean (lowest to highest) | loss | entropy, nats |")
     print("| --- | --- | --- | --- |")
-    for colour, (arch, paths) in zip(COLOURS, sorted(runs.items(), reverse=True)):
+    archs = sorted(runs, key=lambda arch: (arch.startswith("PSM"), arch))
+    for colour, marker, arch in zip(COLOURS, "os^D" * 2, archs):
+        paths = runs[arch]
         steps = [step for step, _ in read(paths[0], "accuracy")]
         right = 100 * np.array([[x for _, x in read(p, "accuracy")] for p in paths])
-        axes.plot(steps, right.mean(0), color=colour, label=arch, marker="o", ms=3)
+        axes.plot(steps, right.mean(0), color=colour, label=arch, marker=marker, ms=3.5)
         axes.fill_between(steps, right.min(0), right.max(0), color=colour, alpha=0.15,
                           lw=0)
         loss = np.mean([read(p, "loss")[-1][1] for p in paths])
