@@ -7,9 +7,9 @@
 The checkpoint must be made by entropy-train --arch 'PSM(p,epsilon,plain)+LN+...'. The
 input is the first held-out sequence of TOKENS, a file made by entropy-corpus. README.md
 describes what is encrypted and what is not. The profile contains the errors and the
-seconds of each operation; draw.py draws the profile. With --inverse only the
-denominators are encrypted, and they are inverted with as many factors as the levels
-allow.
+seconds of processor time of each operation; draw.py draws the profile. With --inverse
+only the denominators are encrypted, and they are inverted with as many factors as the
+levels allow.
 """
 import argparse
 import json

@@ -66,11 +66,11 @@ class Ckks:
         self.stage, self.profile = "encrypt", collections.defaultdict(lambda: [0, 0.0])
 
     def timed(self, operation, function, *arguments):
-        begin = time.perf_counter()
+        begin = time.process_time()
         result = function(*arguments)
         entry = self.profile[self.stage, operation]
         entry[0] += 1
-        entry[1] += time.perf_counter() - begin
+        entry[1] += time.process_time() - begin
         return result
 
     # --- encoding: numbers are repeated until all slots are full --------------

@@ -38,7 +38,7 @@ def draw_time(paths, path):
     total, most = sum(of_stage.values()), max(of_stage.values())
     left, width, row = 92, 440, 26
     picture = Picture(660, 78 + row * len(STAGES) + 44)
-    picture.text(left, 20, f"Seconds of one layer, encrypted: {total:.1f} s on one thread, N = 2",
+    picture.text(left, 20, f"One layer, encrypted: {total:.1f} s of processor time, N = 2",
                  more='font-size="14"')
     picture.parts[-1] = picture.parts[-1].replace(
         "N = 2", f'N = 2<tspan dy="-5" font-size="10">{profile["log_n"]}</tspan>')
@@ -63,7 +63,7 @@ def draw_time(paths, path):
         x = left + i * step / most * width
         picture.line([(x, bottom), (x, bottom + 4)], MUTED)
         picture.text(x, bottom + 18, f"{i * step:g}", "middle")
-    picture.text(left + width / 2, bottom + 36, "seconds", "middle")
+    picture.text(left + width / 2, bottom + 36, "seconds of processor time", "middle")
     picture.write(path)
 
 
@@ -90,47 +90,46 @@ def exact(argument):
     return "polynomial in float64", [(r["factors"], r["polynomial"]["max"]) for r in rows]
 
 
-def crossing(points, floor):
-    """Returns a list with the point at which a line falls below `floor`, or an empty
-    list."""
-    for (x, y), (after, low) in zip(points, points[1:]):
-        if y > floor >= low > 0:
-            return [(x + (after - x) * math.log(y / floor) / math.log(y / low), floor)]
-    return []
+def clipped(points, low, high):
+    """Returns the points of a line between `low` and `high`, and those at which the line
+    leaves this range."""
+    line = [point for point in points if low < point[1] <= high]
+    for (x, y), (after, value) in zip(points, points[1:]):
+        line += [(x + (after - x) * math.log(y / end) / math.log(y / value), end)
+                 for end in (low, high) if 0 < min(y, value) <= end < max(y, value)]
+    return sorted(line)
 
 
-def draw_error(arguments, path, floor=1e-9):
+def draw_error(arguments, path, floor=1e-9, ceiling=10.0):
     lines = [exact(arguments[0])] + [curve(a) for a in arguments]
     last = max(x for _, points in lines for x, _ in points)
-    top = max(1.0, max(y for _, points in lines for _, y in points))
-    decades = math.ceil(math.log10(top)), math.log10(floor)
+    decades = round(math.log10(ceiling)), round(math.log10(floor))
     left, width, head, height = 62, 420, 20, 260
 
     def place(x, y):
-        share = (decades[0] - math.log10(max(y, floor))) / (decades[0] - decades[1])
+        share = (decades[0] - math.log10(y)) / (decades[0] - decades[1])
         return left + (x - 1) / max(1, last - 1) * width, head + share * height
 
     picture = Picture(690, head + height + 48)
-    for decade in range(int(decades[1]), decades[0] + 1):
+    for decade in range(decades[1], decades[0] + 1, 2):
         x, y = place(1, 10.0**decade)
         picture.line([(left, y), (left + width, y)], GRID)
         picture.parts.append(f'<text x="{left - 6}" y="{y + 4:.1f}" text-anchor="end">10'
                              f'<tspan dy="-5" font-size="9">{decade}</tspan></text>')
-    for x in range(1, last + 1, 1 if last < 16 else 2):
+    for x in range(1, last + 1) if last < 16 else range(2, last + 1, 2):
         picture.text(place(x, 1)[0], head + height + 18, str(x), "middle")
     picture.text(left + width / 2, head + height + 38, "factors of the inverse", "middle")
     picture.text(0, 0, "largest error of a head's output", "middle",
                  f'transform="translate(14 {head + height / 2}) rotate(-90)"')
     for i, (label, points) in reversed(list(enumerate(lines))):
         colour, dash = (MUTED, 'stroke-dasharray="5 4"') if i == 0 else (COLOURS[i - 1], "")
-        inside = [(x, y) for x, y in points if y > floor]
-        picture.line([place(x, y) for x, y in inside + crossing(points, floor)], colour, f'stroke-width="1.8" {dash}')
-        for x, y in inside if i else ():
-            picture.dot(*place(x, y), colour)
-        y = head + 10 + 22 * i
-        picture.line([(left + width + 14, y - 4), (left + width + 36, y - 4)], colour,
+        picture.line([place(x, y) for x, y in clipped(points, floor, ceiling)], colour,
                      f'stroke-width="1.8" {dash}')
-        picture.text(left + width + 42, y, label)
+        for x, y in points if i else ():
+            if floor < y <= ceiling:
+                picture.mark(*place(x, y), i - 1)
+        picture.key(left + width + 14, head + 10 + 22 * i, colour, label, dash,
+                    i - 1 if i else None)
     picture.write(path)
 
 
