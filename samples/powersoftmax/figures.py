@@ -17,6 +17,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from picture import COLOURS, GRID, MUTED, Picture  # noqa: E402
 
+POWERS = {"1e-5": "10⁻⁵", "1e-4": "10⁻⁴", "1e-3": "10⁻³", "1e-2": "10⁻²", "1e-1": "10⁻¹"}
 SCAN = os.environ.get("ENTROPY_SCAN", "entropy-scan")
 
 
@@ -82,30 +83,34 @@ class Plot:
     def y(self, value):
         return self.top + (self.high - value) / (self.high - self.low) * self.height
 
-    def points(self, series, colour):
-        """Draws a dot for each run, and a line through the means that has a gap where a
-        run is missing."""
+    def points(self, series, mark, text, shift=0):
+        """Draws a dot for each run, `shift` to the right of its place, and the mark and the
+        line of the means, with a gap where a run is missing. Adds `text` to the legend."""
         line = []
         for i, values in enumerate(series):
-            for value in values:
-                if value is not None:
-                    self.picture.dot(self.x(i), self.y(value), colour)
+            x = self.x(i) + shift
+            for value in known([values]):
+                self.picture.dot(x, self.y(value), COLOURS[mark], 2.2, 0.45)
             whole = values and None not in values
             if whole:
-                line.append((self.x(i), self.y(sum(values) / len(values))))
+                line.append((x, self.y(sum(values) / len(values))))
             if line and (not whole or i == len(series) - 1):
-                self.picture.line(line, colour, 'stroke-width="1.8"')
+                self.picture.line(line, COLOURS[mark], 'stroke-width="1.8"')
+                for point in line:
+                    self.picture.mark(*point, mark)
                 line = []
+        self.legend(mark, COLOURS[mark], text, mark=mark)
 
     def level(self, value, colour):
         y = self.y(value)
         self.picture.line([(self.left, y), (self.left + self.width, y)], colour,
                           'stroke-width="1.4" stroke-dasharray="5 4"')
 
-    def legend(self, i, colour, text, dash=""):
-        x, y = self.left + self.width + 18, self.top + 10 + 22 * i
-        self.picture.line([(x, y - 4), (x + 22, y - 4)], colour, f'stroke-width="1.8" {dash}')
-        self.picture.text(x + 28, y, text)
+    def legend(self, i, colour, text, more="", mark=None):
+        self.picture.key(*self.key_at(i), colour, text, more, mark)
+
+    def key_at(self, i):
+        return self.left + self.width + 18, self.top + 10 + 22 * i
 
 
 def known(series):
@@ -119,14 +124,13 @@ def draw_p(folder, path):
     levels = [("softmax", known([perplexities(found, "softmax")]), MUTED),
               ("scaled ReLU", known([perplexities(found, "relu")]), COLOURS[4])]
     ys = known(series) + [v for _, values, _ in levels for v in values]
-    plot = Plot("Perplexity by the power, epsilon 1e-3", "p", "perplexity, held out", powers,
-                [str(p) for p in powers], ys, 110)
+    plot = Plot("Perplexity by the power, epsilon 10⁻³", "p", "perplexity, eval", powers,
+                [str(p) for p in powers], ys, 120)
     for i, (name, values, colour) in enumerate(levels):
         if values:
             plot.level(sum(values) / len(values), colour)
             plot.legend(i + 1, colour, name, 'stroke-dasharray="5 4"')
-    plot.points(series, COLOURS[0])
-    plot.legend(0, COLOURS[0], "PowerSoftmax")
+    plot.points(series, 0, "PowerSoftmax")
     plot.picture.write(path)
 
 
@@ -135,11 +139,10 @@ def draw_epsilon(folder, path):
     names = ("1e-5", "1e-4", "1e-3", "1e-2", "1e-1", "1")
     stable = [perplexities(found, "p4" if e == "1e-3" else f"eps{e}") for e in names]
     plain = [perplexities(found, f"plain{e}") for e in names]
-    plot = Plot("Perplexity by epsilon, p = 4", "epsilon", "perplexity, held out", names, names,
-                known(stable) + known(plain), 130)
-    for i, (series, name) in enumerate(((stable, "stable, eq. 5"), (plain, "plain, eq. 4"))):
-        plot.points(series, COLOURS[i])
-        plot.legend(i, COLOURS[i], name)
+    plot = Plot("Perplexity by epsilon, p = 4", "epsilon", "perplexity, eval", names,
+                [POWERS.get(name, name) for name in names], known(stable) + known(plain), 130)
+    plot.points(stable, 0, "stable, eq. 5", -3)
+    plot.points(plain, 1, "plain, eq. 4", 3)
     plot.picture.write(path)
 
 
@@ -179,14 +182,15 @@ def draw_distance(folder, path):
     plot.legend(2, MUTED, "uniform", 'stroke-dasharray="5 4"')
     for i, column in enumerate(columns):
         for k, value in enumerate(sorted(column)):
-            plot.picture.parts.append(
-                f'<circle cx="{plot.x(i) + 15 * ((k * 0.618) % 1 - 0.5):.1f}" '
-                f'cy="{plot.y(value):.1f}" r="2.4" fill="{COLOURS[3]}" fill-opacity="0.75"/>')
+            plot.picture.dot(plot.x(i) + 15 * ((k * 0.618) % 1 - 0.5), plot.y(value), COLOURS[3],
+                             2.4, 0.75)
         mean = plot.y(sum(column) / len(column))
         plot.picture.line([(plot.x(i) - 14, mean), (plot.x(i) + 14, mean)], COLOURS[2],
                           'stroke-width="2"')
     plot.legend(0, COLOURS[2], "mean")
-    plot.legend(1, COLOURS[3], "head")
+    x, y = plot.key_at(1)
+    plot.picture.dot(x + 11, y - 4, COLOURS[3], 2.4, 0.75)
+    plot.picture.text(x + 28, y, "head")
     plot.picture.write(path)
     for kind, column in zip(kinds, columns):
         print(f"{kind}: {sum(column) / len(column):.2f} of {len(column)} heads")

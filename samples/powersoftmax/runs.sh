@@ -20,7 +20,7 @@ set -eu
 what=$1 tokens=$2 to=$3
 shift 3
 train=${ENTROPY_TRAIN:-entropy-train}
-size='--n-layer 3 --n-head 4 --d-model 64 --ctx 64 --batch 16 --threads 2'
+size='--n-layer 3 --n-head 4 --d-model 64 --ctx 64 --batch 16 --threads 1'
 seen='--record standard --record-every 25 --eval-every 150 --eval-batches 20'
 base=${BASE:-1500} more=${MORE:-300} steps=${STEPS:-300}
 short=$((more / 10))
@@ -75,16 +75,16 @@ study)
         for e in 1e-5 1e-4 1e-2 1e-1 1; do
             run eps$e "$s" --arch "PSM(4,$e)+LN+G" --steps "$steps" "$@"
         done
-    done
-    for e in 1e-5 1e-4 1e-3 1e-2 1e-1 1; do
-        run plain$e 1 --arch "PSM(4,$e,plain)+LN+G" --steps "$steps" "$@"
-    done
-    for p in 4 12; do
-        for how in none fp16; do
-            run forms-$p-$how-plain 1 --arch "PSM($p,plain)+LN+G" --emulate $how --steps "$steps" "$@"
-            run forms-$p-$how-epsilon 1 --arch "PSM($p,1e-3,plain)+LN+G" --emulate $how --steps "$steps" "$@"
-            run forms-$p-$how-stable 1 --arch "PSM($p)+LN+G" --emulate $how --steps "$steps" "$@"
-            run forms-$p-$how-length 1 --arch "PSM($p,length)+LN+G" --emulate $how --steps "$steps" "$@"
+        for e in 1e-5 1e-4 1e-3 1e-2 1e-1 1; do
+            run plain$e "$s" --arch "PSM(4,$e,plain)+LN+G" --steps "$steps" "$@"
+        done
+        for p in 4 12; do
+            for how in none fp16; do
+                run forms-$p-$how-plain "$s" --arch "PSM($p,plain)+LN+G" --emulate $how --steps "$steps" "$@"
+                run forms-$p-$how-epsilon "$s" --arch "PSM($p,1e-3,plain)+LN+G" --emulate $how --steps "$steps" "$@"
+                run forms-$p-$how-stable "$s" --arch "PSM($p)+LN+G" --emulate $how --steps "$steps" "$@"
+                run forms-$p-$how-length "$s" --arch "PSM($p,length)+LN+G" --emulate $how --steps "$steps" "$@"
+            done
         done
     done ;;
 scratch)

@@ -22,7 +22,9 @@ same_text 'the range loss is recorded only in runs that have one' "$(rows on-psm
     "$(rows on-psm-range range) $(rows on-psm range 2>/dev/null)"
 check 'models are trained from scratch' env ONLY=ra sh $sample/runs.sh scratch "$dir/a.tok" "$dir/runs" $tiny
 check 'several powers are trained' env ONLY='p[24]' sh $sample/runs.sh study "$dir/a.tok" "$dir/runs" $tiny
-check 'several epsilons are trained' env ONLY='*1e-[14]' sh $sample/runs.sh study "$dir/a.tok" "$dir/runs" $tiny
+check 'several epsilons are trained, with two seeds' \
+    env SEEDS='1 2' ONLY='*1e-[14]' sh $sample/runs.sh study "$dir/a.tok" "$dir/runs" $tiny
+same_text 'both forms are trained with both seeds' 8 "$(find "$dir/runs" -name '*1e-[14]-s[12].db' | wc -l)"
 check 'softmax is trained for comparison' env ONLY='softmax' sh $sample/runs.sh study "$dir/a.tok" "$dir/runs" $tiny
 for kind in p epsilon distance; do
     check "$kind is drawn" figure $kind "$dir/runs" -o "$dir/$kind.svg"
@@ -30,7 +32,10 @@ done
 check 'all figures are XML' python3 -c 'import sys, xml.dom.minidom as x; [x.parse(p) for p in sys.argv[1:]]' \
     "$dir"/{p,epsilon,distance}.svg
 dots() { grep -c '<circle' "$dir/$1.svg"; }
-same_text 'each head is a dot: 6 for each of softmax, p = 2 and p = 4' 18 "$(dots distance)"
+runs_drawn() { grep -c 'fill-opacity="0.45"' "$dir/$1.svg"; }
+same_text 'each run is a dot: p = 2 and 4; four epsilons with two seeds, and p = 4' '2 9' \
+    "$(runs_drawn p) $(runs_drawn epsilon)"
+same_text 'each head is a dot: 6 for each of softmax, p = 2 and p = 4, and one in the legend' 19 "$(dots distance)"
 output 'the table has a line for each kind' 'on-psm-large \| `PSM\(4\)\+LN\+G` \| 1 \| [0-9.]+ ' \
     figure table "$dir/runs"
 mkdir "$dir/none"
