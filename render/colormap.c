@@ -169,8 +169,8 @@ static double cubed(double x)
  * level. */
 static es_color diverging(bool dark, double x)
 {
-    /* Lightness of the middle; lightness and chroma of both ends; hue of the
-     * end below and of the end above the middle. */
+    /* Lightness in the middle of the map; lightness and chroma at both ends;
+     * hues of the lower and of the upper half, in degrees. */
     static const struct {
         double middle, end, chroma, below, above;
     } maps[] = {{0.93, 0.40, 0.12, 255, 40}, {0.33, 0.80, 0.11, 235, 60}};

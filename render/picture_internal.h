@@ -29,7 +29,9 @@ typedef struct es_picture_shape {
     /* Colour of the fill, or of the stroke of shapes without fill. */
     es_color color;
     es_color stroke; /* colour of the lines of a hatching */
-    /* Corner, start of a line, centre, or point on the baseline. */
+    /* Position of the shape: the corner of a rectangle, the start of a line,
+     * the centre of a circle, or the point on the baseline at which a text is
+     * aligned. */
     double x, y;
     /* Sides of an area, or distance from start to end of a line. */
     double width, height;
@@ -38,7 +40,8 @@ typedef struct es_picture_shape {
     double degrees; /* rotation of a text, counter-clockwise */
     es_align align;
     es_font_weight weight;
-    /* Range of pairs in numbers[], or of bytes in text[], including the NUL. */
+    /* `first` and `n` are the first index and the length of a range: pairs of
+     * coordinates in numbers[], or bytes in text[] including the NUL. */
     size_t first, n;
     size_t n_columns, n_colors; /* number of columns and colours of an image;
                                    text[] has its n_colors es_color, then its n

@@ -33,11 +33,12 @@ typedef struct es_growth_sample {
 } es_growth_sample;
 
 /**
- * Opens a reader in the same way as es_reader_open, but searches at most `most`
- * bytes of a fragment for complete frames after a damaged frame. If `growth`,
- * which must follow the same path, has already searched a part, the search
- * continues after that part. With NULL the search starts at the damaged frame.
- * es_growth_begin continues the search.
+ * Opens a reader like es_reader_open. After a damaged frame of a fragment,
+ * however, it reads at most `most` bytes in search of the next complete frame;
+ * es_growth_begin and es_growth_look continue the search. If `growth`, which
+ * must follow the same path, has already searched a part of these bytes, the
+ * search resumes after that part. If `growth` is NULL, the search starts at the
+ * damaged frame.
  */
 es_status es_growth_open(es_reader **out, const char *path,
                          const es_growth *growth, int64_t most) ES_MUST_USE;

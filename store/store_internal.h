@@ -37,8 +37,8 @@ typedef struct es_tails {
     uint32_t seed; /* checksum seed of the file, which identifies it */
     bool more;     /* true if the last search stopped because of `most` */
     struct {
-        int64_t end;      /* end of a complete frame that is followed by
-                             damage */
+        int64_t end;      /* offset of the end of a complete frame that is
+                             followed by a damaged one */
         int64_t searched; /* offset up to which the search has found no complete
                              frame */
     } known[8];           /* (n) entries; if there are more, the last entry is
@@ -53,7 +53,8 @@ typedef struct es_database {
     char *file;  /* absolute path, in which links in the directory are
                     resolved */
     pid_t owner; /* process that opened the connection */
-    bool state;  /* true for a watcher's state, false for a run file */
+    bool state;  /* true if the database is a watcher's state file, false if it
+                    is a run file */
     const char *refusal; /* reason of a guard's refusal (es_guard), or NULL */
     int schema; /* schema version of the run file, set by es_schema_check */
     bool has_row_checksums;       /* true if the file has the table

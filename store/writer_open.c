@@ -196,9 +196,9 @@ es_status es_writer_check_place(const es_writer *writer)
 }
 
 /**
- * Makes SQLite keep the log when the file is closed, if another file has
- * replaced ours. The log next to the file may then belong to the other file.
- * Returns true in this case.
+ * Returns true if another file has replaced the writer's file. The write-ahead
+ * log next to the path may then belong to the other file, so this function
+ * makes SQLite keep the log when the file is closed.
  */
 static bool keep_log_of_other(es_writer *writer)
 {
@@ -211,11 +211,11 @@ static bool keep_log_of_other(es_writer *writer)
 }
 
 /**
- * Moves the log into the file, which then is a plain file. A connection that
- * blocks itself leaves the log next to the file. The journal of this
- * last change is kept in memory, because a journal that is left on the disk
- * would make readers refuse the file. This is safe because the change is within
- * one disk sector.
+ * Moves the write-ahead log into the run file, and leaves WAL mode. If the
+ * connection is stuck, leaves the log next to the file. While the mode is
+ * changed, the rollback journal is in memory, because a journal that is left on
+ * the disk would make readers refuse the file. This is safe because the change
+ * is within one disk sector.
  */
 static es_status settle_log(es_writer *writer)
 {

@@ -435,8 +435,9 @@ static es_status check_overlap(const es_arch *arch, const arch_part *part,
     return ES_OK;
 }
 
-/* Adds a ranged part, the only part in `own`, to the members of `arch` that
-   summarise all layers. */
+/* Updates the members of `arch` that summarise all layers, for a part that
+   applies to a range of layers. `own` is an architecture that contains only
+   this part. */
 static es_status add_to_whole(es_arch *arch, const arch_part *part,
                               const es_arch *own, bool is_first)
 {
@@ -465,8 +466,8 @@ static es_status add_to_whole(es_arch *arch, const arch_part *part,
     return ES_OK;
 }
 
-/* Inserts a ranged part, the only part in `own`, into the sorted list of
-   ranges. */
+/* Inserts a part that applies to a range of layers into the sorted list of
+   ranges. `own` is an architecture that contains only this part. */
 static es_status add_span(es_arch *arch, const arch_part *part,
                           es_part_kind kind, const es_arch *own)
 {

@@ -39,8 +39,8 @@ static inline vec fixed_reach(const workspace *work, int row)
 
 /**
  * Returns the number of partial float32 sums that one large summand can make
- * inaccurate. A product is summed in stretches of STRETCH numbers, and the sums
- * of the stretches are then added.
+ * inaccurate. If a vector has more than STRETCH numbers, the products of each
+ * STRETCH numbers are summed separately, and then these sums are added.
  */
 static inline int sums_of(const workspace *work, int width)
 {
@@ -340,7 +340,7 @@ static void exact_merge(const workspace *work, const es_entropy_part *part,
 
 /**
  * Adds a chunk of keys, from key j on, to the sums of those rows of a group
- * that find_blurred has marked.
+ * that find_blurred has marked as too inaccurate.
  */
 static void exact_absorb(const workspace *work, const es_entropy_part *part,
                          int i, int j, const seen *keys,
@@ -362,8 +362,8 @@ static void exact_absorb(const workspace *work, const es_entropy_part *part,
 }
 
 /**
- * Adds the packed keys [first, end) to the sums of those rows of one group that
- * find_blurred has marked.
+ * Adds the packed keys [first, end) to the sums of those rows of a group that
+ * find_blurred has marked as too inaccurate.
  */
 static void exact_group(const workspace *work, const es_entropy_part *part,
                         int i, int first, int end, const bool blurred[LANES])

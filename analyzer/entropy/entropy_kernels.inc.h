@@ -118,8 +118,9 @@ static vec add_weights_at(vec sum, es_numbers att, const int *places, int n)
 }
 
 /**
- * Stores the reference's result for a row that sees no key or whose entropy, as
- * summed by the kernel, is not finite.
+ * Stores the result that the reference implementation defines for a row that
+ * sees no key, or for a row whose entropy, as summed by the kernel, is not
+ * finite.
  */
 static void store_odd_row(const es_entropy_part *part, int i, es_numbers att)
 {
@@ -152,7 +153,10 @@ INLINED void store_probs_row(const es_entropy_part *part, int i, float entropy,
 /* Number of columns to prefetch ahead; hides a memory latency of 200 ns. */
 #define AHEAD 128
 
-/** Returns the number of columns read for the group of rows from i on. */
+/**
+ * Returns the number of columns that are read for the group of rows that begins
+ * with row i.
+ */
 static inline int columns_of(const es_entropy_part *part, int i)
 {
     int n = es_key_limit(part->keys, i + LANES - 1);

@@ -70,8 +70,9 @@ typedef struct seen {
 } seen;
 
 /**
- * Returns the keys of [j, end) that the rows of a group from i on see, numbered
- * from j. Lanes beyond the end of the part repeat its last row.
+ * Returns which of the keys [j, end) are seen by each row of the group that
+ * begins with row i; the result counts keys from j. Lanes beyond the end of the
+ * part repeat its last row.
  */
 static seen seen_keys(const es_entropy_part *part, int i, int j, int end)
 {

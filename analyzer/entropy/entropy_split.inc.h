@@ -27,7 +27,10 @@ static inline int levels_of(es_entropy_type type)
     return type == ES_ENTROPY_F16 ? 2 : 1;
 }
 
-/** Returns the number of AMX tiles that SIDE queries or keys fill. */
+/**
+ * Returns the number of AMX tiles that hold SIDE queries or SIDE keys of the
+ * given width.
+ */
 static inline int matrices_of(int width, es_entropy_type type)
 {
     return (width + DEEP - 1) / DEEP * levels_of(type);
@@ -157,8 +160,9 @@ static bool split_queries(const workspace *work, const es_entropy_part *part,
 /** The packed keys and queries of one call. */
 typedef struct matrices {
     const uint16_t *keys, *queries;
-    ptrdiff_t key_side, query_side; /* offset between groups of SIDE keys,
-                                       and of SIDE queries */
+    ptrdiff_t key_side, query_side; /* distance in memory between consecutive
+                                       groups of SIDE keys, and between groups
+                                       of SIDE queries */
     int n_deep, key_levels, query_levels;
 } matrices;
 

@@ -269,9 +269,10 @@ typedef struct es_episode {
     int64_t onset, last;
     int64_t reported; /* step of the first sample at which the condition had
                          lasted long enough to be reported */
-    int64_t collapse_reported; /* only for nan: `reported` of the collapse
-                                  episode that was open when the NaN appeared;
-                                  -1 if no collapse was open */
+    int64_t collapse_reported; /* only for the flag nan: step at which the
+                                  collapse that was open when the NaN appeared
+                                  could first be reported; -1 if no collapse was
+                                  open */
     /* (L) 1: the layer was affected at some sample; for overload: the share of
      * high heads in this layer alone reached the warning level. */
     const unsigned char *layers;

@@ -152,7 +152,10 @@ typedef struct es_power_form {
     double unit;
 } es_power_form;
 
-/** Returns the denominator D of a row of n >= 1 scores, computed in float64. */
+/**
+ * Returns the denominator by which PowerSoftmax divides the weights of a row of
+ * n >= 1 scores, computed in float64.
+ */
 double es_power_denominator(const es_power_form *form, const float *scores,
                             int n);
 
@@ -243,8 +246,8 @@ typedef struct es_approximation_choice {
  *   es_division_choose  the interval is [max(low / margin, least), margin
  *                       high]. Uses at most ES_DIVISION_MOST_FACTORS factors
  *                       unless the settings request more. `least` is a known
- *                       lower bound of D, ignoring float32 rounding; 0 if there
- *                       is no known bound
+ *                       lower bound of PowerSoftmax's denominator, ignoring
+ *                       float32 rounding; 0 if there is no known bound
  *   es_gate_choose      |x| <= margin high; the smallest of the degrees 7, 15,
  *                       31, 63 and 127 whose error is small enough, otherwise
  *                       127

@@ -107,11 +107,12 @@ static const es_option options[] = {
     {"format", 0, "FORMAT", "png, svg, pdf or txt (by FILE's ending)",
      ES_OPT_CALL(es_cost_options, format, read_format)},
     {"size", 0, "WxH",
-     "size in pixels of PNG, points of SVG and PDF; 89x60mm, 3.25x2.5in",
+     "size in pixels (PNG) or points (SVG, PDF), or with a unit, as in 89x60mm "
+     "or 3.25x2.5in",
      ES_OPT_CALL(es_cost_options, look, read_size)},
     {"for", 0, "MEDIUM",
-     "width of a paper's column or page, or of a slide; icml: column of ICML, "
-     "neurips: text of NeurIPS (screen: as wide as the content needs)",
+     "width: column, page, slide, icml (column), neurips (text width), or "
+     "screen (default), which is as wide as the content needs",
      ES_OPT_CHOICE(es_cost_options, look.medium, es_media),
      .expects = ES_MEDIA_EXPECTED},
     {"font-size", 0, "POINTS",
@@ -119,7 +120,7 @@ static const es_option options[] = {
      ES_OPT_REAL(es_cost_options, look.letters_size, 4, 40)},
     {"title", 0, "TEXT", "title above the picture",
      ES_OPT_TEXT(es_cost_options, look.title)},
-    {"theme", 0, "NAME", "light or dark (light; for txt: dark)",
+    {"theme", 0, "NAME", "light or dark (light; dark for txt)",
      ES_OPT_CALL(es_cost_options, look.theme, read_theme)},
     ES_SALVAGE_OPTION,
     ES_HELP_OPTION,

@@ -194,7 +194,8 @@ static es_status take_field(message *from, field *out)
             return fail_event();
         out->bytes = (message){from->at, from->at + n};
         break;
-    default: /* The wire types of groups do not occur in an Event. */
+    default: /* The wire types for groups (in Protocol Buffers) do not occur in
+                an Event. */
         return fail_event();
     }
     from->at += n;

@@ -47,8 +47,8 @@ static void remove_and_die(int number)
 static void remove_and_end(int number)
 {
     static const char text[] =
-        "entropy-scan: another program truncated a file in use (the -shm of a "
-        "run file): the output was not completed: try again\n";
+        "entropy-scan: the output is incomplete, because another program "
+        "truncated a file in use (the -shm of a run file); try again\n";
     (void)number;
     remove_temporaries(0);
     (void)!write(STDERR_FILENO, text, sizeof text - 1);

@@ -43,8 +43,8 @@ typedef struct es_report_options {
                        es_inputs_free */
     /* Number of unreadable folders, which have been reported. */
     size_t n_unreadable;
-    /* (n_names) names of the series on the page; the summaries are made from
-     * the first. */
+    /* (n_names) names of the series on the page; the runs' summaries are
+     * computed from the series names[0]. */
     char *names[ES_REPORT_NAMES];
     size_t n_names;
     bool named; /* true if --series was given; every run must then have all
@@ -119,7 +119,10 @@ es_status es_report_write_series(es_json_writer *json, es_reader *reader,
                                  size_t run,
                                  const es_report_series *series) ES_MUST_USE;
 
-/** The samples of a series, thinned to its share. */
+/**
+ * The samples of a series, thinned so that they fit the series' share of the
+ * page.
+ */
 typedef struct es_report_samples {
     es_thin *thin;   /* the samples that are kept */
     es_trace *trace; /* curves of the means of all rows over all samples; NULL
@@ -130,10 +133,10 @@ typedef struct es_report_samples {
 
 /**
  * Reads the samples of a series from the step `from` on, and thins them to the
- * share of the series.
+ * number of values that the page allows for the series (series->share).
  *
- *   out     zero-initialised; the caller frees it with
- *           es_report_samples_free, also after a failure
+ *   out     zero-initialised; the caller frees it with es_report_samples_free,
+ *           also after a failure
  *   series  its n_samples counts the samples from the step `from` on
  *
  * Returns the statuses of es_report_write.
@@ -175,7 +178,8 @@ es_status es_report_maps_read(es_report_maps *out, es_reader *reader,
 
 void es_report_maps_free(es_report_maps *maps);
 
-/* Maximum number of weights in all maps of a run, which need 0.5 MB. */
+/* Maximum number of weights in the maps of a run, so that they take at most
+ * about 0.5 MB of the page. */
 #define ES_REPORT_MAP_VALUES 300000
 
 /**
@@ -212,7 +216,7 @@ typedef struct es_report_figures {
  *
  *   out         zero-initialised; the caller frees it with
  *               es_report_figures_free, also after an error
- *   runs        (n) with their final m
+ *   runs        (n) whose m, the upper end of the entropy scale, is final
  *   page_bytes  size of the page; the figures get a fifth of it
  *
  * Returns ES_OK or ES_ENOMEM.

@@ -21,8 +21,9 @@ size_t es_gather_processors(void)
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0)
         return (size_t)CPU_COUNT(&set);
-    const long n = sysconf(_SC_NPROCESSORS_ONLN); /* cpu_set_t is too small for
-                                                     all CPUs */
+    const long n = sysconf(_SC_NPROCESSORS_ONLN); /* used if the machine has
+                                                     more CPUs than cpu_set_t
+                                                     can hold */
     return n > 0 ? (size_t)n : 1;
 }
 
@@ -265,7 +266,7 @@ static void read_from(worker *w, size_t i)
     w->job->sink.failed(
         w->job->sink.user,
         es_fail(ES_EIO,
-                "%s: the process that was reading it was lost: %s: try again",
+                "%s: the process that was reading it was lost (%s); try again",
                 w->job->inputs[i], reason));
     start_worker(w, i + w->stride);
 }

@@ -117,7 +117,8 @@ static feed *find_feed(const es_judging *j, const char *name, es_phase phase)
     return NULL;
 }
 
-/* Returns the feed of a series and phase; adds the feed if none exists. */
+/* Returns the entry in the list of series that the judge or a rule needs, for
+   this series and phase; adds the entry if none exists. */
 static feed *provide_feed(es_judging *j, const char *name, es_phase phase)
 {
     feed *found = find_feed(j, name, phase);
@@ -222,7 +223,7 @@ static es_status open_stream(stream *out, es_reader *reader, size_t run,
     es_status status =
         es_reader_find(reader, run, wanted->name, wanted->phase, &series);
     if (status == ES_ENOTFOUND)
-        return ES_OK; /* flags and rules never hold without their series */
+        return ES_OK; /* without its series, a flag or a rule is never raised */
     if (status < 0)
         return status;
     out->n_values = series.n_values;

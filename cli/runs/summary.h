@@ -58,9 +58,10 @@ typedef struct es_flag {
     int64_t onset, last;
     int64_t reported;          /* step at which the episode could first be
                                   reported, after it had lasted long enough */
-    int64_t collapse_reported; /* for a NaN, `reported` of the collapse that was
-                                  active when the NaN occurred; -1 if no
-                                  collapse was active */
+    int64_t collapse_reported; /* only for the flag nan: step at which the
+                                  collapse that was active when the NaN occurred
+                                  could first be reported; -1 if no collapse was
+                                  active */
     double value, threshold;
     uint32_t *layers; /* (n_layers) ascending */
     size_t n_layers;
@@ -136,11 +137,11 @@ typedef struct es_run_summary {
                        them, or from `values` if this is NULL */
     double peak;    /* largest finite value; NaN if no value is finite */
     es_max max;     /* policy of m */
-    double m;       /* upper edge of the bands; NaN if unknown */
+    double m;       /* entropy at which the highest band ends; NaN if unknown */
     es_bands bands; /* bands of a series of heads; for other series n_heads is
                        0 */
 
-    bool judged;                /* true if flags were judged */
+    bool judged;                /* true if the run was checked for flags */
     const es_rules_file *rules; /* borrowed from the options */
     bool *heard; /* (rules->n) true if the series of the rule has a sample; NULL
                     without rules, or if not judged */
@@ -166,12 +167,12 @@ typedef struct es_run_summary {
  *
  *   out   the caller frees it with es_summary_free
  *
- * The bands and their upper edge m are computed; under `observed`, m is the
- * peak of this run until es_summary_set_max is called. The first ES_FLAGS_KEPT
- * episodes of each kind are kept, or fewer if the kept episodes list
- * ES_FLAG_HEADS_KEPT heads in total; later episodes are merged into the last
- * kept episode of their kind, which then includes the gaps between the
- * episodes.
+ * The bands and m, the upper edge of the highest band, are computed; under
+ * `observed`, m is the peak of this run until es_summary_set_max is called. The
+ * first ES_FLAGS_KEPT episodes of each kind are kept, or fewer if the kept
+ * episodes list ES_FLAG_HEADS_KEPT heads in total; later episodes are merged
+ * into the last kept episode of their kind, which then includes the gaps
+ * between the episodes.
  *
  * Returns ES_OK; ES_ENOTFOUND if the series, sample or step does not exist (the
  * message lists those that exist); ES_EFORMAT or ES_EIO if the run is damaged
@@ -252,8 +253,8 @@ size_t es_summary_print_flags(char *out, size_t size,
 es_status es_summary_copy_flags(char **out,
                                 const es_run_summary *summary) ES_MUST_USE;
 
-/** Prints the line about m, the upper edge of the bands. It contains the value
- *  of m if all runs share the same m, the policy, the unit, and the name of the
+/** Prints the line about m, the entropy at which the highest band ends: the
+ *  value of m if all runs share it, the policy, the unit, and the name of the
  *  series unless it is entropy. Unit and series are escaped. */
 void es_summary_print_max(FILE *stream, es_max_policy policy, double m,
                           const char *unit, const char *series);

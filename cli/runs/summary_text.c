@@ -134,7 +134,7 @@ es_status es_summary_copy_layers(char **out, const es_run_summary *summary)
         return ES_OK;
     free(stream ? *out : NULL);
     *out = NULL;
-    return es_fail(ES_ENOMEM, "out of memory for layers");
+    return es_fail(ES_ENOMEM, "out of memory for the list of layers");
 }
 
 void es_summary_note_config(const es_run_summary *summary)

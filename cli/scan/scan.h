@@ -71,8 +71,9 @@ typedef struct es_scan_options {
                             (cli/scan/parts.h) */
     int64_t n_tasks;     /* maximum number of Slurm tasks */
     const char *work;    /* folder for the files of the Slurm tasks */
-    int64_t part;        /* number of the part that this process writes; -1 if
-                            the process is not a Slurm task */
+    int64_t part;        /* number of the Slurm task's part of the runs, which
+                            this process reads and writes to a file; -1 if the
+                            process is not a Slurm task */
     char **words;        /* (n_words) command line for the tasks, borrowed */
     char **slurm_words;  /* (n_slurm_words) options for sbatch, borrowed */
     int n_words, n_slurm_words;

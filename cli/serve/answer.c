@@ -48,7 +48,8 @@ static es_status load_run(es_run_summary **out, const es_serve_place *place,
     return status;
 }
 
-/* Draws a figure of the requested runs. The maximum m is that of these runs. */
+/* Draws a figure of the requested runs. The upper end m of the entropy scale is
+   the maximum over these runs. */
 static es_status draw(FILE *out, const es_serve_request *request,
                       const es_rules_file *rules)
 {

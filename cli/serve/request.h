@@ -34,8 +34,9 @@ typedef struct es_serve_request {
     size_t n_runs;
     char *names[ES_SERVE_NAMES_MOST]; /* (n_names) series */
     size_t n_names;
-    /* (n_marks) mark of the last sample that the page has of each block; "" to
-       request the complete block */
+    /* (n_marks) for each block of series on the page, a mark that identifies
+       the last sample that the page already has; "" to request the complete
+       block */
     char marks[ES_SERVE_BLOCK_RUNS][ES_SERVE_MARK_MOST];
     size_t n_marks;
     int phase;       /* es_phase; -1 if no phase was given */

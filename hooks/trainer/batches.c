@@ -27,9 +27,9 @@ static es_status draw_random(const es_data *data, int32_t *tokens,
         config->batch, es_model_config_n_inputs(config));
 }
 
-/* Each image's class has been read as the last of its I targets. Moves it to
- * the target of the class token, which is the first of T targets, and clears
- * the other targets. */
+/* Moves the class of each image, which was read as the last of the image's
+ * targets (one target per input pixel), to the target of the class token, which
+ * is the first of the n_ctx targets of the image. Clears the other targets. */
 static void label_images(const es_model_config *config, int32_t *targets)
 {
     const size_t n_inputs = (size_t)es_model_config_n_inputs(config);

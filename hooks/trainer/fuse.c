@@ -256,12 +256,11 @@ void es_fuse_print(FILE *out, const es_fuse_result *result)
                  l);
         print_row(out, name, layer->before, layer->after, layer->difference);
     }
-    fprintf(out,
-            "\nin nats; entropies are means over the heads, their difference "
-            "is the largest of any head\n");
+    fprintf(out, "\nin nats; entropies are means over the heads, differences "
+                 "are the largest of any head\n");
     if (result->n_dropped == 0)
         fprintf(out, "%s (tolerance %g)\n",
                 result->is_equal ? "equal except for rounding"
-                                 : "different by more than rounding",
+                                 : "different by more than rounding errors",
                 ES_FUSE_TOLERANCE);
 }

@@ -67,7 +67,8 @@ def encrypted(layer, he, s, factors, reencrypt):
     weights = dict(zip(names, np.split(layer.w["attn.c_attn.weight"], 3, 1)))
     # Models that were trained without --bias have no bias for the values.
     bias = dict(zip(names, np.split(np.broadcast_to(layer.w["attn.c_attn.bias"], 3 * d), 3)))
-    # Compute x^p s as (x / c)^p with a constant c, so that the factor s costs no level.
+    # Compute x^p s as (x / c)^p with a constant c, so that the factor s does
+    # not need another multiplication under encryption (a level).
     factor = {"q": s**(1 / layer.p) / math.sqrt(d // layer.n_head), "k": 1, "v": 1}
 
     u = layer.u.T[order]  # (d,T)

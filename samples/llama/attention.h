@@ -30,7 +30,8 @@ typedef struct attention {
     int n_read;      /* number of tensors since the last attention_take */
     /* Buffers of the callback, reused for each tensor. */
     void *weights, *mask; /* copies of the tensors' data */
-    void *row;            /* float (H,n) weights, then (2,H) entropy and sink */
+    void *row;            /* float (H,n) attention weights of one query, then
+                             (2,H) entropies and sinks */
     void *cells;          /* int (n), the cells that a query sees */
     size_t weights_size, mask_size, row_size, cells_size;
     bool refused, failed; /* true once a tensor of an unsupported form was

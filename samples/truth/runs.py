@@ -122,8 +122,8 @@ class Trainer:
             os.close(self.held)
 
     def hold(self):
-        """Locks the folder. The trainings inherit the lock, because they outlive a killed
-        parent process."""
+        """Locks the folder. The training processes inherit the lock, because
+        they outlive a killed parent process."""
         os.makedirs(self.folder, exist_ok=True)
         self.held = os.open(os.path.join(self.folder, "lock"), os.O_CREAT | os.O_RDWR, 0o644)
         try:
@@ -141,8 +141,9 @@ class Trainer:
 
 
 def environment():
-    """Returns the environment variables of a training: one thread, and the
-    kernels for this processor, because other kernels round differently."""
+    """Returns the environment variables of a training process. OpenBLAS uses
+    one thread, and the kernels for this processor, because kernels for other
+    processors round differently."""
     mine = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C"}
     mine.pop("OPENBLAS_CORETYPE", None)
     return mine

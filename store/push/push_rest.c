@@ -21,8 +21,8 @@ static uint32_t add_text(uint32_t digest, const char *text)
     return es_crc32c(digest, text ? text : "\001", text ? strlen(text) + 1 : 2);
 }
 
-/* Adds an event to the part's digest. The result is never 0, which is the
- * digest of an empty list. */
+/* Adds an event to the digest of a list of events. The result is never 0, which
+ * is the digest of an empty list. */
 static void add_event(es_push_part *part, const es_event *event)
 {
     const int64_t numbers[] = {event->step, event->severity, event->layer,

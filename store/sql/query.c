@@ -203,8 +203,8 @@ static es_status fail_query(es_query *query, int rc)
     const char *reason = sqlite3_errmsg(query->handle);
     switch (rc & 0xff) {
     case SQLITE_NOMEM:
-        return es_fail(ES_ENOMEM, "the query: out of memory: narrow it by "
-                                  "a range of steps or a series");
+        return es_fail(ES_ENOMEM, "the query ran out of memory: restrict it to "
+                                  "a range of steps or to a series");
     case SQLITE_CORRUPT:
         return es_fail(ES_EFORMAT, "the query: a run file is damaged: %s",
                        reason);
@@ -212,8 +212,7 @@ static es_status fail_query(es_query *query, int rc)
     case SQLITE_LOCKED:
     case SQLITE_PROTOCOL:
         return es_fail(ES_ELOCKED,
-                       "the query: a run file is locked: %s: try "
-                       "again",
+                       "the query: a run file is locked (%s); try again",
                        reason);
     case SQLITE_IOERR:
     case SQLITE_CANTOPEN:

@@ -79,8 +79,9 @@ static int read_tables(void **state)
 
 TEST_GROUP(read_tables, NULL)
 
-/* Returns the model whose costs a row reports. For models with the simplified
-   block, table 7 reports the costs of the full block. */
+/* Returns the model whose costs a row of the published tables reports. For
+   models with the simplified block, table 7 reports the costs of the full
+   block. */
 static es_cost_model as_charged(const table_row *row)
 {
     es_cost_model model = row->model;

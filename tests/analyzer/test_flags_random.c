@@ -368,9 +368,9 @@ static void expect_levels(es_judged *out, const series *s, es_flag_kind kind,
     }
 }
 
-/* Examines the n judged shares up to sample j. Returns true if all of them are
-   at least `limit` (if at_least is true) or if all are below it (if at_least is
-   false). */
+/* Examines the n shares of high heads that end with sample j. Returns true if
+   all of them are at least `limit` (if at_least is true) or if all are below it
+   (if at_least is false). */
 static bool all_up_to(const double *shares, size_t j, size_t n, bool at_least,
                       double limit)
 {

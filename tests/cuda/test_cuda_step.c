@@ -79,7 +79,8 @@ typedef struct training {
     int n_meanwhile;
     const es_host_counts *at; /* the emulation's counts; NULL if the step is
                                * not checked */
-    long n_loads;             /* number of loads before the step */
+    long n_loads;             /* number of copies from the device before the
+                               * step, as counted by the emulation */
 } training;
 
 /* Arguments of a step. */

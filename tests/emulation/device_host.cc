@@ -175,7 +175,8 @@ static bool fails(es_device *device, const char *what, long n, long faulty)
     return true;
 }
 
-/* Reports a failure that has not been reported yet. Called by each wait. */
+/* Reports a failure that has not been reported yet. Called whenever the host
+ * waits for the device. */
 static void notice(es_device *device)
 {
     if (device->unnoticed)

@@ -482,7 +482,8 @@ TEST(the_axis_fits_the_last_two_thirds)
         {ES_PHASE_TRAIN, {{9, 8, 7, 3, 3, 3, 3, 3, 3}, {8, 6, 6}}, {9, 3}, "9"},
         /* held-out values count */
         {ES_PHASE_EVAL, {{12, 8, 7, 6, 3, 3, 3, 3, 3}}, {9}, "12"},
-        /* the axis does not fit a run that diverges if there are other runs */
+        /* if there are several runs, the axis is not extended for a run that
+         * diverges */
         {ES_PHASE_TRAIN,
          {{3, 3, 3, 3, 3, 3, 3, 3, 3}, {3, 3, 3, 99, 98}},
          {9, 5},

@@ -195,7 +195,8 @@ class Place:
 # --- the fault points of a scenario ------------------------------------------
 
 class Scenario:
-    """A command line of a program that runs in a Place."""
+    """A command line of a program, which is run in a Place (a separate
+    folder)."""
     program = "entropy-scan"
     counted = None  # program whose calls fail; None: the command itself
     begins = "runs"  # calls matter from the first line that contains this text

@@ -84,8 +84,8 @@ def same_cells(lines, reference):
 
 
 def check(steps, reference, may_miss):
-    """Compares the export; returns the number of steps from the first one up
-    to the first gap."""
+    """Compares the exported lines of each step with the reference. Returns the
+    number of steps from the first step up to the first gap."""
     for step, lines in steps.items():
         if step not in reference:
             broken("step %d was never recorded" % step)

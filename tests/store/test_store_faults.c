@@ -194,8 +194,8 @@ TEST(writing_continues_after_a_file_size_limit)
     for (int64_t i = failed; i < failed + 10; i++)
         es_assert_ok(write_step(w, series, i));
     set_file_limit(300000);
-    es_writer_abandon(
-        w); /* the limit keeps the log from being moved into the file */
+    es_writer_abandon(w); /* the limit prevents moving the write-ahead log into
+                             the run file */
     set_file_limit(RLIM_INFINITY);
     signal(SIGXFSZ, SIG_DFL);
     assert_promise_kept(run_db, failed + 10);

@@ -9,15 +9,16 @@
 #include <math.h>
 #include <string.h>
 
-/* Returns 18 times the variance of Kendall's sum for n distinct values. Each
-   group of equal values reduces this number by the function's value for the
-   size of the group. */
+/* Returns 18 times the variance of Kendall's rank statistic S for n distinct
+   values. Each group of equal values reduces this number by the function's
+   value for the size of the group. */
 static double spread_of(double n)
 {
     return n * (n - 1) * (2 * n + 5);
 }
 
-/* Returns the variance of Kendall's sum of y. Sorts y. */
+/* Returns the variance of Kendall's rank statistic S for the values y, some of
+   which may be equal. Sorts y. */
 static double variance_of(double *y, size_t n)
 {
     double sum = spread_of((double)n);

@@ -75,8 +75,9 @@ def _first(what: Attention) -> Attention:
 
 
 def _add(out: Tensor, values: Tensor, lines: Tensor, columns: Tensor) -> None:
-    """Adds values (B,H,R,S), summed over B, to the cells of out (H,C,C). lines (R) and
-    columns (S) are the cell's row for each query and its column for each key."""
+    """Adds values (B,H,R,S), summed over B, to the cells of the maps out
+    (H,C,C). lines (R) is the row in the map for each query; columns (S) is the
+    column in the map for each key."""
     h, r, n = out.shape[0], lines.numel(), out.shape[2]
     across = out.new_zeros(h, r, n)
     across.index_add_(2, columns, values.sum(0, dtype=out.dtype))

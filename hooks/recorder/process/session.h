@@ -54,8 +54,8 @@ typedef struct es_session {
                           a batch whose transaction failed */
     es_reply trouble;  /* first problem of the recording; its code is ES_OK if
                           there was no problem */
-    bool corrupt;      /* true once the ring is corrupt and cannot be read
-                          further */
+    bool corrupt;      /* true once the ring buffer is corrupt, so that nothing
+                          more can be read from it */
     bool complained;   /* true if the current failure has already been printed
                           on standard error */
     int late_tries;    /* number of failures since the trainer ended */

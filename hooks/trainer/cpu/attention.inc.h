@@ -47,12 +47,14 @@
 
 /* Lower bound for the largest score, so that its inverse is finite. */
 #define TINY_SCORE 1e-30f
-/* Upper bound for `rest`. If `rest` reaches the bound, all weights become 0,
- * but `rest` and its inverse are still finite. */
+/* Upper bound for row_state.rest, the epsilon term in the divisor of
+ * PowerSoftmax. If `rest` reaches the bound, all weights become 0, but `rest`
+ * and its inverse are still finite. */
 #define LARGE_REST 1e37f
 
 /* Quantities computed from one score s: the unnormalised weight u, ln u, and
- * `slope`, which is du/ds (for PowerSoftmax multiplied by m / p). */
+ * `slope`, which is du/ds. For PowerSoftmax `slope` is du/ds multiplied by m /
+ * p, where m is the row's largest |score| and p the power. */
 typedef struct raw_weight {
     vec u, log, slope;
 } raw_weight;
@@ -69,13 +71,15 @@ static inline vec raise_to_power(vec x, int n)
     return y;
 }
 
-/* Returns the unnormalised weight u, ln u and du/ds of each score. `anchor` is
- * m for softmax (power 0) and 1 / m otherwise. If a power underflows to u = 0,
- * its logarithm is a finite number, so u ln u is 0. */
+/* Returns the unnormalised weight u, ln u and du/ds of each score s. With m,
+ * the largest score of a row, `anchor` is m for softmax (power 0); otherwise it
+ * is 1 / m, where m is the largest absolute score. If a power underflows to u =
+ * 0, a finite number is returned as its logarithm, so that u ln u is 0. */
 static inline raw_weight weigh_score(vec score, vec anchor, int power)
 {
     if (power == 0) {
-        /* A score exceeds m only if it is masked or its row contains NaN. */
+        /* A score exceeds the row's maximum only if it is masked or its row
+         * contains NaN. */
         vec x = score - anchor, u = vec_exp_below(x);
         return (raw_weight){u, x, u};
     }
@@ -94,8 +98,10 @@ static inline raw_weight weigh_score(vec score, vec anchor, int power)
  * rows; a tile has two such states. */
 typedef struct row_state {
     vec largest;   /* largest score; for PowerSoftmax the largest |score| */
-    vec m, anchor; /* m, and the parameter `anchor` of weigh_score() */
-    vec length;    /* factor of eps: the number of visible keys, T, or 1 */
+    vec m, anchor; /* row maximum m, and the parameter `anchor` of
+                    * weigh_score() */
+    vec length;    /* factor of PowerSoftmax's epsilon: the number of visible
+                    * keys, T, or 1 */
     vec rest;
     vec divisor; /* D */
     /* One sum for each es_row_sum. The sums from ES_SUM_FIRST_MEAN on are
@@ -106,8 +112,9 @@ typedef struct row_state {
     vec shift, unit, apart, apart_squares;
 } row_state;
 
-/* Computes m, anchor and rest from each row's largest score, largest absolute
- * score and number of keys. */
+/* Computes the row maximum m, the anchor of the scores, and PowerSoftmax's
+ * epsilon term `rest` from each row's largest score, largest absolute score and
+ * number of keys. */
 static inline void anchor_rows(row_state *row, vec largest, vec size,
                                vec n_keys, int power, const es_cpu_head *head)
 {
@@ -141,8 +148,8 @@ static inline void close_sum(row_state *row, int power, const es_cpu_head *head)
         return;
     }
     row->divisor = row->sums[ES_SUM_WEIGHT] + row->rest;
-    if (power && head->plain) { /* adds 0 if D and 1 / D are finite,
-                                 * otherwise NaN */
+    if (power && head->plain) { /* adds 0 if the row's divisor D and 1 / D are
+                                 * finite, otherwise NaN */
         const vec spoilt = splat(0) * (row->divisor + splat(1) / row->divisor);
         row->sums[ES_SUM_WEIGHT] += spoilt;
         row->divisor += spoilt;
@@ -502,8 +509,8 @@ static inline vec tile_gradient(float *tile, float *dtile, const float *logs,
     return dot;
 }
 
-/* Converts m to the parameter `anchor` of weigh_score() for all kinds of
- * weights except softmax. */
+/* Converts the row maximum m to the parameter `anchor` of weigh_score() for all
+ * kinds of weights except softmax. */
 static inline vec anchor_again(vec m, const es_cpu_head *head)
 {
     return head->plain ? splat(1) : splat(1) / larger(splat(TINY_SCORE), m);

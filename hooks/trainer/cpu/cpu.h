@@ -12,12 +12,12 @@
 /** List of the bf16 copies of weights that products read; see memory.c. */
 typedef struct es_cpu_copies es_cpu_copies;
 
-/** The largest |x| that a thread has found in its part of an operand, and the
- *  piece of the operand that contains it. The thread examines its part piece by
- *  piece. */
+/** The largest |x| that a thread has found so far in its part of a product's
+ *  operand, and the piece that contains it. A piece is the range of elements
+ *  that is examined in one call of es_cpu_see_peak. */
 typedef struct es_cpu_peak {
-    size_t first, n; /* position and length of the piece; n = 0 if there is
-                      * none */
+    size_t first, n; /* position and length of that piece; n = 0 if no piece was
+                      * examined */
     uint32_t size;   /* largest |x|, as largest_size of es_cpu_kernels encodes
                       * it */
 } es_cpu_peak;
@@ -35,7 +35,8 @@ struct es_backend {
     float *row_sums;    /* (B,H,T) sums of the backward pass */
     float *turns;       /* (n_turns,n_rotated) cosines and sines of rotary
                          * positions */
-    int n_turns;        /* number of positions in `turns` */
+    int n_turns;        /* number of positions whose cosines and sines are in
+                         * `turns` */
     int n_rotated;      /* rotated dimensions; 0 if `turns` is empty */
     es_rope rope;
 

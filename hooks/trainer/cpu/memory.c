@@ -43,7 +43,7 @@ struct es_cpu_copies {
     es_bfloat *copy; /* (n) */
 };
 
-/* Returns the entry of the array to which the address `weights` belongs, or
+/* Returns the list entry for the array that contains the address `weights`, or
  * NULL. */
 static const es_cpu_copies *find_copy(const es_backend *backend,
                                       const es_mem *weights)

@@ -81,9 +81,10 @@ ES_DEVICE void es_row_scale(es_row *row, float shift, float factor)
     sums[ES_SUM_WEIGHT] *= factor;
 }
 
-/* Each kind has the following members. `anchor` is the score to which weights
- * are relative, scale2 is the factor that turns raw scores into logarithms to
- * base 2, and m is defined in attention.h:
+/* Each kind has the following members. u is the weight of a score before the
+ * division by the row's denominator D, `anchor` is the score to which u is
+ * relative, scale2 is the factor that turns raw scores into logarithms to base
+ * 2, and m is defined in attention.h:
  *
  *   SUMS_TO_ONE     es_weights_sum_to_one: true if D is exactly the sum of u
  *   BY_SIZE         true if m is the largest absolute score, false if m is the
@@ -92,8 +93,8 @@ ES_DEVICE void es_row_scale(es_row *row, float shift, float factor)
  *   top             returns the u of the score m
  *   anchor_of       returns the anchor that belongs to m
  *   weigh           returns the weight of a raw score; the anchor has u = 1
- *   rescale         returns the factor that moves the reference of u from m
- *                   to `larger`, and the factor's logarithm in *shift
+ *   rescale         returns the factor that moves the reference of u from m to
+ *                   `larger`, and the factor's logarithm in *shift
  *   rest            returns the part of D that is not a sum of u
  *   factor          returns the factor of dL/draw
  *   scale2_of       converts a result of `factor` to weigh's parameter scale2
@@ -105,14 +106,13 @@ ES_DEVICE void es_row_scale(es_row *row, float shift, float factor)
  *   has_outgrown    returns true if `largest` must become the anchor
  *   move            moves the anchor; returns the factor by which the caller
  *                   must multiply the row's sums and outputs
- *   settle          at the end of a row, makes the sums relative to the
- *                   largest score; returns a factor in the same way
+ *   settle          at the end of a row, makes the sums relative to the largest
+ *                   score; returns a factor in the same way
  *   weigh_again     recomputes a weight in the backward pass: a = u / D if
  *                   weights sum to one, so that a row's only weight is exactly
  *                   1; otherwise u
  *   whole           multiplies a result of weigh_again by 1 / D if the result
- *                   is u
- */
+ *                   is u */
 
 struct es_softmax {
     enum { SUMS_TO_ONE = true, BY_SIZE = false };
@@ -221,7 +221,7 @@ struct es_power_softmax {
         return ES_TINY_SCORE;
     }
 
-    /* If no score exceeds least(), all weights of the row are 0. */
+    /* All weights of the row are 0 if no score exceeds least(). */
     static ES_DEVICE float top(float m)
     {
         return m > ES_TINY_SCORE ? 1 : 0;
@@ -232,8 +232,8 @@ struct es_power_softmax {
         return 1 / fmaxf(m, ES_TINY_SCORE);
     }
 
-    /* If a power underflows to u = 0, its logarithm is a finite number, so u
-     * log2 u is 0. */
+    /* If a power underflows to u = 0, a finite number is returned as its
+     * logarithm, so that u log2 u is 0. */
     template <bool FAST>
     static ES_DEVICE es_weight weigh(float raw, float anchor, float, int power)
     {

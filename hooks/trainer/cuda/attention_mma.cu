@@ -11,21 +11,24 @@ struct forward_shape {
         OWN = 16 * M * ES_MMA_WARPS,
         OWN_SIZE = OWN * WIDTH,
         OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
-        SIZE = OWN_SIZE + 4 * OTHER_SIZE /* the block's own rows, and two stages
-                                          * of k and v */
+        SIZE = OWN_SIZE + 4 * OTHER_SIZE /* the block's query rows, and two
+                                          * buffers, each for a tile of keys and
+                                          * a tile of values */
     };
 };
 
-/* Values of the block's rows in shared memory. Each value is needed only during
- * a part of a step, and there are not enough registers to keep it while
- * products are computed. Four lanes share a row; the first of them writes the
- * values that all four read. Each lane has separate sums over its columns: the
- * lane's sums for row 16 m + 8 upper + lane / 4 of its warp are at index [2 m +
- * upper], in a different bank for each lane.
+/* Values of the query rows of a thread block, in shared memory. There are not
+ * enough registers to keep these values while products are computed, and each
+ * value is needed only for a part of each iteration. Four lanes share a row;
+ * the first of them writes the values that all four read. Each lane has
+ * separate sums over its columns: the lane's sums for row 16 m + 8 upper + lane
+ * / 4 of its warp are at index [2 m + upper], in a different bank for each
+ * lane.
  *
- * Weights, sums and outputs are relative to the anchor. For PowerSoftmax the
- * anchor is 1 / m; for softmax it is a score such that the logarithm of any
- * weight of the row is at most ES_SLACK. */
+ * Weights, sums and outputs are relative to the row's anchor. For PowerSoftmax
+ * the anchor is 1 / m, where m is the row's largest absolute score; for softmax
+ * it is a score such that the logarithm of any weight of the row is at most
+ * ES_SLACK. */
 template <int WIDTH>
 struct kept_rows {
     enum { OWN = forward_shape<WIDTH>::OWN };
@@ -34,13 +37,14 @@ struct kept_rows {
                         * logarithms to base 2 */
     float anchor[OWN];
     float m[OWN];       /* PowerSoftmax: 1 / anchor */
-    float largest[OWN]; /* largest raw score; used by the row's first lane
-                         * only */
+    float largest[OWN]; /* largest raw score; used only by the first of the
+                         * row's four lanes */
     float first[OWN];   /* raw score of key 0 */
 };
 
-/* Returns the number of this lane's first row within the block. The lane's row
- * (m, upper) is 16 m + 8 upper rows below the first row. */
+/* Returns the index, within the thread block, of this lane's first row. The
+ * lane's row with the indices (m, upper) is 16 m + 8 upper rows below the first
+ * row. */
 template <int M>
 ES_DEVICE int first_row(void)
 {
@@ -87,8 +91,8 @@ ES_DEVICE void move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
     __syncwarp();
 }
 
-/* Returns true if row 16 m + 8 upper sees this lane's element i of the 8 keys
- * that start at 8 n. */
+/* Returns true if the query in row 16 m + 8 upper sees the key of this lane's
+ * element i, which is one of the keys 8 n .. 8 n + 7. */
 template <bool DIAGONAL>
 ES_DEVICE bool sees(int m, int upper, int n, int i)
 {
@@ -120,8 +124,8 @@ ES_DEVICE void weigh_row(float s[N / 8][4], int m, int upper, float *sum,
         *moment = of_u_log;
 }
 
-/* Returns the largest score of a row in this step (for PowerSoftmax the largest
- * absolute score). Also updates *so_far, the row's largest score so far. */
+/* Returns the largest of a row's scores in s, or the largest absolute score for
+ * PowerSoftmax. Also updates *so_far, the row's largest score so far. */
 template <class KIND, bool DIAGONAL, int N>
 ES_DEVICE float largest_of_row(const float s[N / 8][4], int m, int upper,
                                float *so_far)
@@ -142,9 +146,9 @@ ES_DEVICE float largest_of_row(const float s[N / 8][4], int m, int upper,
     return KIND::BY_SIZE ? es_mma_row_largest(size) : largest;
 }
 
-/* Turns the scores of one step into weights. First moves the anchors of rows
- * with scores that are too large, and rescales the sums and outputs of these
- * rows. */
+/* Turns the scores of a group of keys into weights. First moves the anchors of
+ * rows with scores that are too large, and rescales the sums and outputs of
+ * these rows. */
 template <int WIDTH, int M, int N, class KIND, bool MEASURE, bool DIAGONAL>
 ES_DEVICE void weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
                           kept_rows<WIDTH> *kept, int power, bool means)
@@ -223,17 +227,17 @@ ES_DEVICE void attend_step(const es_attention_call<A> *call,
                                                             row);
 }
 
-/* Below compute capability 9.0, there are not enough registers to process a
- * complete tile of softmax in one step if heads are wide. */
+/* Below compute capability 9.0, one call of attend_step does not have enough
+ * registers for a complete tile of softmax if heads are wide. */
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 900
 enum { FEW_REGISTERS = true };
 #else
 enum { FEW_REGISTERS = false };
 #endif
 
-/* Processes a tile that starts at key `key` and whose keys are visible to all
- * rows of the block. Takes one step if there are enough registers, otherwise
- * two. */
+/* Processes a tile of keys that starts at key `key`; all its keys are visible
+ * to all query rows of the thread block. Calls attend_step once if there are
+ * enough registers for the whole tile, otherwise once for each half. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void attend_tile(const es_attention_call<A> *call,
                            rows_of_warp<WIDTH, M> *rows, const A *q, const A *k,
@@ -249,9 +253,10 @@ ES_DEVICE void attend_tile(const es_attention_call<A> *call,
                                                    key + j == 0);
 }
 
-/* Processes a tile of the last loop, which may contain the warp's diagonal. A
- * step has as many keys as the warp has rows, so that only one step contains
- * the diagonal, and the keys of all earlier steps are fully visible. */
+/* Processes a tile of keys that may contain the diagonal of the causal mask for
+ * the rows of this warp. Each call of attend_step processes as many keys as the
+ * warp has rows, so only one call meets the diagonal, and the keys of all
+ * earlier calls are fully visible. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void attend_last_tile(const es_attention_call<A> *call,
                                 rows_of_warp<WIDTH, M> *rows, const A *q,
@@ -293,8 +298,9 @@ ES_DEVICE void open_rows(const es_attention_call<A> *call,
 }
 
 /* Saves the rows' values for the backward pass, and writes their statistics.
- * Returns the factor of each row's outputs (including 1 / D) in `factor`, and
- * in `more` a number which is finite if the saved values are finite. */
+ * Sets `factor` to the factor of each row's outputs, which includes the
+ * division by the row's denominator, and `more` to a number that is finite if
+ * and only if the saved values are finite. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
                           float more[M], rows_of_warp<WIDTH, M> *rows, int head,
@@ -400,8 +406,9 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     fetch_keys<A, WIDTH>(&call, stages, source, 0);
     source += (size_t)ES_MMA_OTHERS * (size_t)stride;
     open_rows<A, WIDTH, M, KIND>(&call, &rows, place.head, own);
-    /* The code has two loops, so that the first loop does not reserve the
-     * registers that the second loop needs. */
+    /* There is one loop for tiles without masked keys and one for tiles at the
+     * diagonal, so that the first loop does not reserve the registers that the
+     * second loop needs. */
     int key = 0;
     for (; key < first; key += ES_MMA_OTHERS) {
         const A *k = take_keys<A, WIDTH>(&call, stages, &source, key, end);

@@ -13,7 +13,7 @@ struct es_cuda_copies {
     void *copy; /* (n) in the precision of products */
 };
 
-/* Returns the entry of the array to which the address `weights` belongs, or
+/* Returns the list entry for the array that contains the address `weights`, or
  * NULL. */
 static const es_cuda_copies *find_copy(const es_backend *backend,
                                        const es_mem *weights)
@@ -25,7 +25,8 @@ static const es_cuda_copies *find_copy(const es_backend *backend,
     return c;
 }
 
-/* Returns the address in the copy that corresponds to the address `weights`. */
+/* Returns the address in the 16-bit copy that corresponds to the address
+ * `weights` in the float32 array. */
 static char *address_in(const es_cuda_copies *entry, const es_mem *weights)
 {
     const size_t at = (size_t)(es_at<float>(weights) - entry->weights);

@@ -5,7 +5,7 @@
 
 typedef struct embedding {
     const int32_t *tokens;
-    const float *wte, *wpe; /* wpe may be NULL */
+    const float *wte, *wpe; /* token and position embeddings; wpe may be NULL */
     int n_rows, n_ctx, width;
 } embedding;
 
@@ -226,8 +226,9 @@ static __global__ void sum_places_kernel(float *dwpe, const A *dx, int n_batch,
 }
 
 /* Layout of the scratch memory: sorted tiles, the order of the rows, and the
- * carries. A carry is the sum that a later chunk adds to a token whose rows
- * began in an earlier chunk. */
+ * carries. If the rows of a token continue from an earlier chunk, the sum over
+ * the later chunk is stored as a carry and added to the token's gradient
+ * afterwards. */
 typedef struct sort_layout {
     size_t n_tiles, n_chunks, order_at, carries_at, bytes;
 } sort_layout;
@@ -248,8 +249,9 @@ size_t es_cuda_embed_scratch(const es_extents *largest)
     return lay_out((size_t)largest->n_rows, (size_t)largest->width).bytes;
 }
 
-/* Computes the sums of all chunks, adds the carries, and sums the gradients of
- * positions. */
+/* Computes the sums over each chunk of sorted rows, adds the carries to the
+ * tokens that continue from earlier chunks, and sums the gradients of position
+ * embeddings. */
 template <class A, int W>
 static void sum_rows(es_backend *backend, float *dwpe, const A *dx,
                      const token_sums *s, unsigned n_chunks, int n_ctx)

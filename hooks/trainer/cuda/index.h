@@ -44,9 +44,10 @@ typedef struct es_split {
                                  * elements */
 } es_split;
 
-/** Divides n elements of `size` bytes (a divisor of 16), starting at `address`,
- *  so that the packs are aligned to 16 bytes. If the address is not a multiple
- *  of `size`, there are no packs. */
+/** Divides an array of n elements of `size` bytes (a divisor of 16) at
+ *  `address` into packs that are aligned to 16 bytes, and single elements
+ *  before and after them. If the address is not a multiple of `size`, there are
+ *  no packs. */
 ES_BOTH es_split es_split_at(uintptr_t address, size_t size, size_t n)
 {
     const size_t lanes = ES_PACK / size;
@@ -74,8 +75,8 @@ ES_BOTH size_t es_split_single(const es_split *split, size_t i, size_t lanes)
  * again. Columns are stored so that no two lanes access the same bank of shared
  * memory. */
 
-/** Returns the slot in shared memory of element c in the k-th pack of a lane. A
- *  pack has `lanes` elements. */
+/** Returns the slot in shared memory of element c of the k-th pack that a lane
+ *  processes. A pack has `lanes` elements. */
 ES_BOTH int es_slot(int lane, int k, int c, int lanes)
 {
     return (k * lanes + c) * 32 + lane;
@@ -87,8 +88,9 @@ ES_BOTH int es_slot_of_column(int j, int lanes)
     return es_slot(pack % 32, pack / 32, j % lanes, lanes);
 }
 
-/** Returns how many slots a row of `width` columns occupies in packs of `lanes`
- *  elements: `width` rounded up to a whole pack for each lane of the warp. */
+/** Returns how many slots of shared memory a row of `width` columns occupies:
+ *  `width`, rounded up so that all 32 lanes of the warp have the same number of
+ *  packs of `lanes` elements. */
 ES_BOTH int es_n_slots(int width, int lanes)
 {
     return (int)es_ceil_div((size_t)width, (size_t)(32 * lanes)) * 32 * lanes;
@@ -158,9 +160,10 @@ typedef struct es_carries {
     int first, n;
 } es_carries;
 
-/** Returns the later chunks into which the run that begins in chunk `chunk` of
- *  order (n) continues. Returns an empty range if no run begins in this chunk
- *  and continues beyond it. */
+/** A run is a group of consecutive rows of order (n) with the same token.
+ *  Returns the later chunks into which the run that begins in chunk `chunk`
+ *  continues, or an empty range if no run begins in this chunk and continues
+ *  beyond it. */
 ES_BOTH es_carries es_carries_of(const uint64_t *order, int n, int chunk)
 {
     es_carries carries = {chunk + 1, 0};

@@ -98,8 +98,8 @@ ES_DEVICE void es_ldmatrix(uint32_t *out, uint32_t row)
 #endif
 }
 
-/** Same as es_ldmatrix, but transposes the matrices: out[i] receives rows 2 (l
- *  % 4) and 2 (l % 4) + 1 of column l / 4. */
+/** Same as es_ldmatrix, but transposes the matrices: lane l receives rows 2 (l
+ *  % 4) and 2 (l % 4) + 1 of column l / 4 in out[i]. */
 ES_DEVICE void es_ldmatrix_transposed(uint32_t *out, uint32_t row)
 {
 #ifdef __CUDACC__

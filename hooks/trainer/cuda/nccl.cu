@@ -113,8 +113,9 @@ static void *init_rank(void *argument)
     return NULL;
 }
 
-/* Waits until the thread has joined the ranks. Returns ES_OK, or ES_EIO if a
- * rank is lost or the timeout has passed. */
+/* Waits until the helper thread has connected this process with the other
+ * ranks. Returns ES_OK, or ES_EIO if a rank is lost or the timeout has
+ * passed. */
 static es_status wait_to_join(const joining *j,
                               const es_rank_patience *patience)
 {

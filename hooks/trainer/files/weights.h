@@ -91,8 +91,9 @@ es_status es_weights_check(const es_weights *weights,
  * Stores the weights in a model that es_weights_check has accepted. Arrays that
  * are missing from the file keep their values.
  *
- *   note  (size) output: one line that names a change of the function, new
- *         arrays and ignored arrays; "" if there is nothing to report
+ *   note  (size) output: one line that names changes of the function that the
+ *         model computes, arrays missing from the file, and ignored arrays; ""
+ *         if there is nothing to report
  *
  * Returns ES_OK; ES_EUSAGE (an array is missing; the message names it);
  * ES_EFORMAT, ES_EIO (the file has changed); ES_ENOMEM. After an error the

@@ -9,9 +9,9 @@
 typedef enum es_tensor_layout {
     ES_LAYOUT_SAME,
     ES_LAYOUT_TRANSPOSED, /* stored as (out,in) */
-    ES_LAYOUT_BY_HEAD /* (3d,d) or (3d) with rows (H,3,d_k), in which q, k and v
-                         of each head follow each other; the model has (d,3d) or
-                         (3d), all of q first */
+    ES_LAYOUT_BY_HEAD /* q, k and v of each head follow each other: (3d,d) or
+                         (3d), where 3d = (H,3,d_k). The model stores (d,3d) or
+                         (3d), with the q of all heads first, then k, then v */
 } es_tensor_layout;
 
 /** Returns the layout of one of the model's arrays in the file. */

@@ -234,9 +234,10 @@ es_status es_train_config_check(const es_train_config *config) ES_MUST_USE;
 
 /**
  * Returns the learning rate of step s (0-based). With w = round(warm_up *
- * steps), step s < w has the rate lr (s + 1) / w, so that no step is wasted on
- * rate 0; step w has lr. From there the rate stays constant, or falls linearly
- * or as half a cosine wave, so that it would reach lr_min in step s = steps.
+ * steps), step s < w has the learning rate lr (s + 1) / w, so that no step is
+ * wasted on a learning rate of 0; step w has lr. From there the learning rate
+ * stays constant, or falls linearly or as half a cosine wave, so that it would
+ * reach lr_min in step s = steps.
  */
 double es_schedule(const es_train_config *config, int64_t step);
 

@@ -1,8 +1,8 @@
 /**
- * Determines which activations a pass drops. The choice depends only on the
- * seed, the pass, the place in the model and the index of the activation, and
- * is the same on every back-end. This header is included by C code and by CUDA
- * kernels.
+ * Determines which activations dropout sets to zero in a training pass. The
+ * choice depends only on the seed, the number of the pass, the place in the
+ * model and the index of the activation, and is the same on every back-end.
+ * This header is included by C code and by CUDA kernels.
  */
 #ifndef ES_DROPOUT_H
 #define ES_DROPOUT_H

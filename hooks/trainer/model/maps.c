@@ -152,8 +152,8 @@ static void scaled_relu(float *row, int n, const es_attention *how)
         row[j] = row[j] <= 0 ? 0 : row[j] / length_of(how, n);
 }
 
-/** Computes the weights of query i of a head over the keys that the query sees,
- *  and writes them to maps->row (i + 1). */
+/** Computes the weights of query i of a head over keys 0 to i, which are the
+ *  keys that the query sees. Writes the i + 1 weights to maps->row. */
 static void weigh_keys(es_maps *maps, const float *q, int i, int head_width,
                        const es_attention *how, const float *log_t)
 {

@@ -22,8 +22,8 @@ typedef struct matrix {
 } matrix;
 
 /* The fused FFN can use the role FC_BIAS because it has no other bias. The gate
- * has no bias, and separate matrices of q, k and v have no norm; role 0 stands
- * for an array that does not exist in layers. */
+ * has no bias, and separate matrices of q, k and v have no norm; role 0 means
+ * that the matrix has no such array. */
 static const matrix matrices[ES_N_MATRICES] = {
     [ES_MATRIX_ATTN] = {ES_ROLE_ATTN_WEIGHT, ES_ROLE_ATTN_BIAS, ES_ROLE_ATTN_G,
                         ES_ROLE_ATTN_U, ES_ROLE_ATTN_V, ES_NORM_QK},

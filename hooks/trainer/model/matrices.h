@@ -56,9 +56,9 @@ typedef struct es_normed {
 
 #define ES_N_NORMED 6
 
-/** Returns matrix i of ES_N_NORMED of a layer, in the order of sigma_q ..
- *  g_proj. In a layer with a fused FFN, its matrix takes the place of the FFN's
- *  first matrix. */
+/** Returns the kind of matrix i (of ES_N_NORMED) of a layer, in the order in
+ *  which the series sigma_q .. g_proj are defined. In a layer with a fused FFN,
+ *  the fused matrix takes the place of the FFN's first matrix. */
 es_normed es_model_normed(const es_arch *arch, int layer, int i);
 
 /** Return true if WNorm or SNorm normalises matrix i of a layer. */

@@ -15,8 +15,8 @@ typedef enum es_role {
                       projection of patches */
     ES_ROLE_PATCH_WEIGHT,
     ES_ROLE_PATCH_BIAS,
-    ES_ROLE_TYPE,        /* roberta: embedding of the first token type; stays
-                            0 */
+    ES_ROLE_TYPE,        /* roberta: embedding of the first token type, which
+                            remains 0 */
     ES_ROLE_LN_E_WEIGHT, /* encoders: norm of the embedding */
     ES_ROLE_LN_E_BIAS,
     ES_ROLE_LN_1_WEIGHT,
@@ -34,7 +34,8 @@ typedef enum es_role {
     ES_ROLE_V_BIAS,
     ES_ROLE_Q_NORM,
     ES_ROLE_K_NORM,
-    ES_ROLE_SHAPE, /* sas: gains of v, of the heads and of the mean, (3,H) */
+    ES_ROLE_SHAPE, /* family sas: gains of the token's own value, of the
+                      attention output and of the mean, (3,H) */
     ES_ROLE_PROJ_WEIGHT,
     ES_ROLE_PROJ_BIAS,
     ES_ROLE_GATE_WEIGHT,

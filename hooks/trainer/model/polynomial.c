@@ -136,8 +136,9 @@ const es_findings *es_model_findings(const es_model *model)
 
 /* --- passes --------------------------------------------------------------- */
 
-/* Returns the entry for an operation of the current pass, and sets *found to
- * its findings in the back-end's memory; NULL if polynomials are off. */
+/* Returns the polynomials of an operation of the current pass, and sets *found
+ * to the operation's findings (ranges and errors) in the back-end's memory.
+ * Returns NULL if polynomials are off. */
 static const site *find_site(const es_model *model, es_mem **found, int layer,
                              es_site place)
 {

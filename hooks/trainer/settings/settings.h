@@ -51,7 +51,8 @@ typedef struct es_settings {
     char rendezvous[ES_PATH_SIZE]; /* file through which ranks find each other,
                                       as given or as resolved */
     double rank_timeout;           /* seconds */
-    bool fixed_order;              /* sum gradients in the order of the data */
+    bool fixed_order;              /* sum the ranks' gradients in a fixed order,
+                                      that of the data */
     int threads;                   /* 0: the number of available processors */
     es_series_set record;
     es_store store;
@@ -96,14 +97,14 @@ typedef struct es_settings {
  *  context 128. */
 void es_settings_default(es_settings *out, es_verb verb);
 
-/** Tags of a row, in addition to its verbs. KEPT: the setting is stored in the
- *  configuration of a run. OF_WEIGHTS: probe and fuse read the setting
- *  from the weights file unless the user gives it. */
+/** Tags of an option in the table of options, in addition to its verbs. KEPT:
+ *  the setting is stored in the configuration of a run. OF_WEIGHTS: probe and
+ *  fuse read the setting from the weights file unless the user gives it. */
 #define ES_SETTING_KEPT (1u << 8)
 #define ES_SETTING_OF_WEIGHTS (1u << 9)
 
-/** The table of all options of all verbs. A row without a name is a positional
- *  argument, or an unused row at the end. */
+/** The table of all options of all verbs. An entry without an option name is a
+ *  positional argument, or is unused (at the end of the table). */
 #define ES_N_SETTINGS ES_MAX_OPTIONS
 extern const es_option es_settings_table[ES_N_SETTINGS];
 
@@ -154,7 +155,7 @@ es_status es_settings_check(const es_settings *settings) ES_MUST_USE;
  * Returns the resolved configuration as one JSON object, which the caller
  * frees: every setting that determines what is trained and how, with '_' for
  * '-' in its name. String options that were not given are left out. "steps" is
- * the planned number and is absent in a probe ("verb": "probe");
+ * the number of planned steps and is absent in a probe ("verb": "probe");
  * "tokens_checksum" (16 hexadecimal digits) identifies the data. NULL if out of
  * memory.
  */
