@@ -1,8 +1,8 @@
 # Trains the runs of figures.sh and paper-figures.sh, which source this file. They set
 # `build`, `out` and `steps`, and read these variables:
 #
-#   FIGURE_STEPS=N     optimiser steps of each training
-#   FIGURE_OPTIONS=... additional options for each training
+#   FIGURE_STEPS=N     optimiser steps of each run
+#   FIGURE_OPTIONS=... additional options for each run
 #   FIGURE_CORPUS=...  sources of the training data (default: Python's library)
 #   FIGURE_DIR=DIR     folder of the results
 read -ra options <<<"${FIGURE_OPTIONS:-}"

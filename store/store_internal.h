@@ -81,8 +81,9 @@ es_status es_database_locate(es_database *database,
  * locks that another connection of this process holds on it.
  *
  * Returns ES_OK; ES_EIO if the file is not a regular file, if a rollback
- * journal exists, if the log or its shared memory is not a regular file or has
- * several hard links, or if a log exists without its run file.
+ * journal exists, if the write-ahead log or its shared-memory file is not a
+ * regular file or has several hard links, or if a write-ahead log exists
+ * without its run file.
  */
 es_status es_database_inspect(const es_database *database,
                               int64_t *size) ES_MUST_USE;

@@ -226,8 +226,8 @@ static es_status commit_transaction(es_writer *writer)
 }
 
 /**
- * Begins a transaction and then checks the log, because pages that SQLite reads
- * from a log with a hole are out of date.
+ * Begins a transaction and then checks the write-ahead log, because pages that
+ * SQLite reads from a log with a hole are out of date.
  */
 static es_status begin_transaction(es_writer *writer)
 {

@@ -139,11 +139,11 @@ es_status es_writer_check_place(const es_writer *writer) ES_MUST_USE;
  * are active.
  *
  * es_writer_log_is_broken returns true if another program truncated or
- * overwrote the log. Everything that was committed after es_writer_is_settled
- * last returned true is then lost. Every further call fails, and
- * es_writer_close or es_writer_abandon leaves the run file in the state of that
- * time. The check reads every frame of the log, so it should be called only
- * after a failure. It changes es_message only if it returns true.
+ * overwrote the write-ahead log. Everything that was committed after
+ * es_writer_is_settled last returned true is then lost. Every further call
+ * fails, and es_writer_close or es_writer_abandon leaves the run file in the
+ * state of that time. The check reads every frame of the log, so it should be
+ * called only after a failure. It changes es_message only if it returns true.
  *
  * es_writer_is_stuck returns true if SQLite could not release one of its own
  * locks, so that the connection blocks itself and every call fails with
@@ -165,22 +165,22 @@ int64_t es_writer_log_bytes(const es_writer *writer);
  */
 pid_t es_writer_log_reader(const es_writer *writer);
 
-/** Returns true if all committed data is in the run file itself, not only in
- *  the log. */
+/** Returns true if all committed data is in the run file itself, so that
+ *  nothing is only in the write-ahead log. */
 bool es_writer_is_settled(const es_writer *writer);
 
 /**
- * Moves the log's contents into the run file. Returns ES_OK; ES_ELOCKED if a
- * reader prevents it; ES_EIO.
+ * Moves the contents of the write-ahead log into the run file. Returns ES_OK;
+ * ES_ELOCKED if a reader prevents it; ES_EIO.
  */
 es_status es_writer_settle(es_writer *writer) ES_MUST_USE;
 
 /**
- * Empties a log that has grown beyond 8 MiB because some reader was always
- * using it. Must be called between transactions. Waits for readers to finish,
- * at most 500 times 1 ms and only while has_time returns true; later calls
- * retry at increasing intervals. If a reader never finishes, the log cannot be
- * emptied.
+ * Empties a write-ahead log that has grown beyond 8 MiB because some reader was
+ * always using it. Must be called between transactions. Waits for readers to
+ * finish, at most 500 times 1 ms and only while has_time returns true; later
+ * calls retry at increasing intervals. If a reader never finishes, the log
+ * cannot be emptied.
  */
 void es_writer_tend_log(es_writer *writer, bool (*has_time)(void *user),
                         void *user);

@@ -1,7 +1,7 @@
 /* Opens and closes writers of run files and fragments. Opening takes the
    writer's lock, and creates a new file from an empty image or reads the
-   existing file's tables. Closing moves the log into the run file, so that one
-   plain file is left. writer.c writes the tables. */
+   existing file's tables. Closing moves the write-ahead log into the run file,
+   so that one plain file is left. writer.c writes the tables. */
 #include "store/writer_internal.h"
 
 #include "analyzer/base/checked.h"

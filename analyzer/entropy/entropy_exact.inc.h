@@ -85,13 +85,13 @@ static vec reach_of(const workspace *work, const es_entropy_part *part, int row,
 }
 
 /**
- * Finds the rows of a group, from `row` on, whose entropy may have an error
- * above MOST_BLUR. Errors d_j of the scores change the entropy e by -sum a_j
- * (ln a_j + e) d_j. The function adds up squared errors. Its factors were
- * chosen so that the error stays below 1e-5 for every family of inputs in the
- * tests. The largest logit may have an error of 5e-7 relative to the size of
- * its products. Outlying channels can exceed this, and fixed point has the same
- * absolute error for a small logit as for a large one.
+ * Finds the rows whose entropy may have an error above MOST_BLUR, in the group
+ * of rows that begins with `row`. Errors d_j of the scores change the entropy e
+ * by -sum a_j (ln a_j + e) d_j. The function adds up squared errors. Its
+ * factors were chosen so that the error stays below 1e-5 for every family of
+ * inputs in the tests. The largest logit may have an error of 5e-7 relative to
+ * the size of its products. Outlying channels can exceed this, and fixed point
+ * has the same absolute error for a small logit as for a large one.
  */
 static void find_blurred(const workspace *work, const es_entropy_part *part,
                          int row, vec entropy, vec top_weight,
@@ -268,9 +268,9 @@ static wide exact_tanh(wide x, wide scale)
 }
 
 /**
- * Returns the factors of the WIDE rows from i on that turn products into
- * scores. With a softcap these are the factors before the tanh (if `inner` is
- * true) or after the tanh; without a softcap they are the scale.
+ * Returns the factors that turn products into scores, for the WIDE rows that
+ * begin with row i. With a softcap these are the factors before the tanh (if
+ * `inner` is true) or after the tanh; without a softcap they are the scale.
  */
 static wide exact_scales(const es_entropy_part *part, int i, bool inner)
 {
@@ -285,10 +285,10 @@ static wide exact_scales(const es_entropy_part *part, int i, bool inner)
 }
 
 /**
- * Processes half a group of queries: the part's rows from `row` on. Finds the
- * largest product that each row sees, and converts the products to differences
- * from this largest product, in units of ln 2, so that 2^difference is the
- * weight.
+ * Processes half a group of queries, which begins with the part's row `row`.
+ * Finds the largest product that each row sees, and converts the products to
+ * differences from this largest product, in units of ln 2, so that 2^difference
+ * is the weight.
  */
 static void exact_differences(const workspace *work,
                               const es_entropy_part *part, int row, int half,

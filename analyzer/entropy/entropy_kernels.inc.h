@@ -164,9 +164,10 @@ static inline int columns_of(const es_entropy_part *part, int i)
 }
 
 /**
- * Returns the position to prefetch: the position that will be read AHEAD
- * columns after column j of the group of rows from i on. The last column of a
- * group is followed by the next group, and the last group by the next head.
+ * Returns the position to prefetch. It is the position that will be read AHEAD
+ * columns after column j of the group of rows that begins with row i. The last
+ * column of a group is followed by the next group, and the last group by the
+ * next head.
  */
 static inline ptrdiff_t read_soon(const es_entropy_part *part, int i, int j)
 {
@@ -209,9 +210,9 @@ INLINED void add_columns(vec sums[LANES], const es_entropy_part *part, int i,
 }
 
 /**
- * Computes the sum of a log2(a + 1e-9) over the visible weights of n <= LANES
- * rows from i on, each in LANES partial sums; the sum is not finite if a weight
- * is not finite, and NaN if a weight is negative.
+ * Computes the sum of a log2(a + 1e-9) over the visible weights of each of the
+ * rows i .. i + n - 1, n <= LANES, as LANES partial sums; the sum is not finite
+ * if a weight is not finite, and NaN if a weight is negative.
  *
  * Processes the rows together, column by column. If rows were processed one
  * after the other, the processor would prefetch unneeded data at the end of

@@ -141,7 +141,10 @@ APART vec find_damage(const float *products, const seen *keys)
     return damage;
 }
 
-/** Returns true if a product of queries from `row` on may overflow. */
+/**
+ * Returns true if a product may overflow for one of the queries in the group
+ * that begins at `row`.
+ */
 static bool may_overflow(const workspace *work, int row)
 {
     const vec reach = load(work->length + row) * splat(work->longest_key);
@@ -244,8 +247,8 @@ static row_sums sum_keys(const float *products, const weighing *by,
 }
 
 /**
- * Returns the positions, relative to row i, of n keys from j on; NULL if
- * distances are not requested.
+ * Returns the positions of the n keys from key j on, relative to the position
+ * of row i; NULL if distances are not requested.
  */
 static const float *places_of(const workspace *work,
                               const es_entropy_part *part, int i, int j, int n)
@@ -261,8 +264,8 @@ static const float *places_of(const workspace *work,
 }
 
 /**
- * Adds the products of a group, the rows from i on, with the keys from j on to
- * the running sums of its rows.
+ * Adds the products of the group of rows that begins with row i, with the keys
+ * from key j on, to the running sums of its rows.
  */
 static void absorb(const workspace *work, const es_entropy_part *part, int i,
                    int j, const float *products, const seen *keys)
@@ -294,8 +297,8 @@ static void absorb(const workspace *work, const es_entropy_part *part, int i,
  */
 
 /**
- * Narrows the range of keys [*j, *end) to the keys that at least one of the n
- * rows from i on sees. *j remains at the start of a tile.
+ * Narrows the range of keys [*j, *end) to the keys that at least one of the
+ * rows i .. i + n - 1 sees. *j remains at the start of a tile.
  */
 static inline void group_range(const es_entropy_part *part, int i, int n,
                                int first, int *j, int *end)
@@ -307,7 +310,10 @@ static inline void group_range(const es_entropy_part *part, int i, int n,
         first + (begin > first ? (begin - first) / ES_QK_TILE * ES_QK_TILE : 0);
 }
 
-/** Returns true if at least one row of the group from i on is not hidden. */
+/**
+ * Returns true if at least one row of the group that begins with row i is not
+ * hidden.
+ */
 static bool is_group_wanted(const es_entropy_part *part, int i)
 {
     for (int r = i; r < i + GROUP && r < part->end; r++)
@@ -331,8 +337,9 @@ static void group_chunk(const workspace *work, const es_entropy_part *part,
 }
 
 /**
- * Processes one group, the rows from i on, with the packed keys [first, end).
- * Returns false if the group has numbers that AMX tiles cannot represent.
+ * Processes the group of rows that begins with row i, with the packed keys
+ * [first, end). Returns false if the group has numbers that AMX tiles cannot
+ * represent.
  */
 static bool group_keys(const workspace *work, const es_entropy_part *part,
                        int i, int first, int end, ahead *next)
@@ -441,8 +448,9 @@ static void mend_group(const es_entropy_part *part, int i, int n,
 }
 
 /**
- * Computes and stores the statistics of a group, the rows from i on, and marks
- * the rows that are too inaccurate and must be recomputed in double.
+ * Computes and stores the statistics of the group of rows that begins with row
+ * i, and marks the rows that are too inaccurate and must be recomputed in
+ * double.
  */
 APART void finish_group(const workspace *work, const es_entropy_part *part,
                         int i, bool blurred[LANES])

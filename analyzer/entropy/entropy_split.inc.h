@@ -109,9 +109,9 @@ static bool split_keys(workspace *work, const es_entropy_part *part, int first,
 }
 
 /**
- * Packs SIDE queries, the rows from i on. Each AMX tile contains one level of
- * DEEP numbers of the queries; each row of the tile contains two numbers of
- * every query.
+ * Packs the SIDE queries that begin with row i. Each AMX tile contains one
+ * level of DEEP numbers of the queries; each row of the tile contains two
+ * numbers of every query.
  */
 INLINED void split_queries_of(uint16_t *out, const workspace *work,
                               const es_entropy_part *part, int i, es_numbers in)

@@ -160,7 +160,8 @@ double es_power_denominator(const es_power_form *form, const float *scores,
                             int n);
 
 /**
- * Compute weights (n) from scores (n) with the polynomial division. Return D.
+ * Compute weights (n) from scores (n) with the polynomial division. Return the
+ * row's denominator.
  */
 float es_power_weigh_f32(float *weights, const es_power_form *form,
                          const es_division *how, const float *scores, int n);
@@ -178,7 +179,8 @@ void es_power_weigh_exact(double *weights, const es_power_form *form,
 
 /** The functions of a layer that polynomials approximate. */
 typedef enum es_approximated {
-    ES_APPROXIMATED_ATTN, /* the denominators D of attention rows */
+    ES_APPROXIMATED_ATTN, /* the denominators by which the weights of attention
+                             rows are divided */
     ES_APPROXIMATED_ACT,  /* the inputs of the activation */
     ES_APPROXIMATED_NORM, /* variance + epsilon of each row that a norm
                              normalises */

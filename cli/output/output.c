@@ -256,8 +256,8 @@ es_status es_output_check_run_file(const char *path)
     char name[PATH_MAX];
     struct stat about;
     es_status status;
-    /* Reject the path if the log of an earlier database with this name exists,
-     * because SQLite would apply the log to the new file. */
+    /* Reject the path if the write-ahead log of an earlier database with this
+     * name exists, because SQLite would apply that log to the new file. */
     for (int i = 0; i < 2; i++) {
         if (snprintf(name, sizeof name, "%s%s", path, logs[i]) >= PATH_MAX)
             continue;

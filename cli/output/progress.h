@@ -22,8 +22,8 @@ void es_progress_line_begin(bool quiet, const char *verb, const char *object,
 
 /**
  * es_progress_line_set sets the amount that is done, es_progress_line_add
- * increases it. If the amount is smaller than before, a new pass begins, and
- * the rate is measured from this time on.
+ * increases it. If the amount is smaller than before, a new pass over the data
+ * begins, and the speed is measured from this time on.
  */
 void es_progress_line_set(uint64_t done);
 void es_progress_line_add(uint64_t more);

@@ -124,7 +124,8 @@ static void write_end(void *stream)
 {
     const es_finding finding = {.kind = ES_FINDING_END};
     (void)!es_finding_write(stream, &finding);
-    fflush(stream); /* lets the reader of the pipe get all findings now */
+    fflush(stream); /* lets the reader of the pipe read all results that were
+                       written so far */
 }
 
 es_gather_sink es_gather_to(FILE *stream)
@@ -190,7 +191,7 @@ es_status es_gather_from(FILE *stream, const es_gather_job *job, size_t i)
 typedef struct worker {
     const es_gather_job *job;
     es_process process;
-    FILE *pipe;           /* findings of the process; NULL if the caller reads
+    FILE *pipe;           /* results of the process; NULL if the caller reads
                              the files itself */
     int out;              /* file descriptor of the writing end of the pipe */
     size_t first, stride; /* indices of this worker's inputs: `first`, `first` +
@@ -249,7 +250,7 @@ static void stop_worker(worker *w, char *reason, size_t size)
         es_process_end_text(reason, size, &end);
 }
 
-/* Passes the findings of input i to the sink. If the process that was reading
+/* Passes the results for input i to the sink. If the process that was reading
    the input has died, reports the input as failed, and a new process continues
    with the next input. */
 static void read_from(worker *w, size_t i)

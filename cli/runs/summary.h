@@ -3,8 +3,8 @@
  * table, JSON, CSV and figures display. It is computed once.
  *
  * Under the policy `observed`, the bands of a run depend on the other runs. The
- * caller therefore loads all runs, then calls es_summary_set_max to set the
- * upper edge m of their bands to the largest value of all runs, and then
+ * caller therefore loads all runs, then calls es_summary_set_max to set m, the
+ * upper edge of their highest band, to the largest value of all runs, and then
  * prints. Runs that cannot be loaded are omitted.
  */
 #ifndef ES_SUMMARY_H
@@ -197,8 +197,8 @@ es_status es_summary_eval_ppl(float *out, es_reader *reader,
 /** Returns the larger of two peaks, either of which may be NaN. */
 double es_peak_of(double a, double b);
 
-/** Sets the bands and their upper edge m. `observed` is the largest peak of all
- *  loaded runs (es_peak_of). */
+/** Sets the bands and m, the upper edge of the highest band. `observed` is the
+ *  largest peak of all loaded runs (es_peak_of). */
 void es_summary_set_max(es_run_summary *summary, double observed);
 
 /** Returns a description of the run for the flag judge; its ceilings are

@@ -78,8 +78,9 @@ typedef struct es_stamp {
     off_t size, log_size; /* sizes of the file and of its write-ahead log in
                              bytes; 0 without a log */
     struct timespec changed, log_changed;
-    struct timespec marked, log_marked; /* st_ctime of the file and of its log,
-                                           which users cannot set */
+    struct timespec marked, log_marked; /* st_ctime of the file and of its
+                                           write-ahead log, which users cannot
+                                           set */
 } es_stamp;
 
 es_stamp es_stamp_of(const char *path);

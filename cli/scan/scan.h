@@ -14,7 +14,7 @@ typedef enum es_text_kind {
     ES_TEXT_JSON,
     ES_TEXT_JSON_LINES,
     ES_TEXT_CSV,
-    ES_TEXT_GITHUB, /* annotations for the findings of --check */
+    ES_TEXT_GITHUB, /* annotations for the flags that --check finds */
     ES_TEXT_NONE
 } es_text_kind;
 

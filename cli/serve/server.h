@@ -18,7 +18,7 @@ typedef struct es_serve_options {
     const char *base;           /* path below which a proxy shows the page: ""
                                    or "/path" without a slash at the end */
     bool can_stop;              /* true if a page may request that a training
-                                   stop */
+                                   run stop */
     bool opens;                 /* true to open a browser */
     bool until_eof;             /* true to end when standard input ends */
     es_serve_access access;     /* the caller has set the token, is_local and

@@ -1,9 +1,9 @@
 /**
  * Manages the folder of a sweep. For each run the folder contains NAME.db,
- * NAME.log (the output of the training) and NAME.cmd (the command line, which
- * also marks the run as part of the sweep). If the spec sets checkpoint-every,
- * the folder also contains NAME.checkpoints; if the training failed, it
- * contains NAME.end, which describes the failure.
+ * NAME.log (the output of the training process) and NAME.cmd (the command line,
+ * which also marks the run as part of the sweep). If the spec sets
+ * checkpoint-every, the folder also contains NAME.checkpoints; if the training
+ * failed, it contains NAME.end, which describes the failure.
  */
 #ifndef ES_SWEEP_FOLDER_H
 #define ES_SWEEP_FOLDER_H

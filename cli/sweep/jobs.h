@@ -55,9 +55,9 @@ void es_sweep_jobs_free(es_sweep_jobs *jobs);
 es_status es_sweep_jobs_query(es_sweep_jobs *jobs) ES_MUST_USE;
 
 /**
- * Sets the stage of the run in `view` to its state in Slurm's queue, unless the
- * run's files show that the run is running or done. Returns the run's task, or
- * NULL if the run was not submitted.
+ * Sets the stage of the run in `view` (whether it waits or runs) to its state
+ * in Slurm's queue, unless the run's files show that the run is running or
+ * done. Returns the run's task, or NULL if the run was not submitted.
  */
 const es_sweep_task *es_sweep_jobs_amend(const es_sweep_jobs *jobs,
                                          es_sweep_view *view);

@@ -23,8 +23,7 @@
 /* A slot in which one run at a time is trained. */
 typedef struct worker {
     const es_sweep_run *run;
-    es_process child; /* process of the training; pid 0 while the slot is
-                         idle */
+    es_process child; /* training process; pid 0 while the slot is idle */
     int lock;         /* lock of the run (es_sweep_folder_take_run) while it
                          is trained */
     bool stop_requested;
@@ -128,8 +127,8 @@ static es_status start_training(runner *r, worker *w, es_sweep_view *view)
     return ES_OK;
 }
 
-/* Starts the training of a run, unless a Slurm task is training the run or has
- * finished the run in the meantime. */
+/* Starts the training process of a run, unless a Slurm task is training the run
+ * or has finished it in the meantime. */
 static es_status begin_run(runner *r, worker *w, es_sweep_view *view,
                            const es_sweep_run *run)
 {
@@ -208,7 +207,8 @@ static void end_run(runner *r, worker *w, es_sweep_view *view,
     es_process_free(&w->child);
     if (how->lost || how->code > (w->run->config ? 0 : 1))
         es_process_end_text(why, sizeof why, how);
-    /* removes a stop request that the training did not read before it ended */
+    /* removes a stop request that the training process did not read before it
+     * ended */
     unlink(es_sweep_path(folder, name, ".db.stop").path);
     await_recorder(folder, name);
     keep_end(folder, name, stopped ? "" : why);

@@ -5,7 +5,7 @@ Writes the report of `make alerts`: RESULTS/alerts.md compares the true state
 of each run with the alerts of entropy-scan; alerts-trainings.csv has one line for each
 training run, and alerts-histories.csv one line for each kind of history.
 
-The true state of a training is computed here from its run file by rules that share
+The true state of a training run is computed here from its run file by rules that share
 nothing with the flags under test: the rules see the whole run, in hindsight, and use
 medians where the flags count samples. Exits with 1 if a collapse or a NaN was missed,
 or if too many alarms are false."""

@@ -142,7 +142,8 @@ static void time_pushes(const float *values)
            STEP_US / 1000, 100 * busy / wall);
 }
 
-/* Measures pushes without pauses, so the recorder limits the rate. */
+/* Measures pushes without pauses between them. The recorder process then
+ * determines how many steps per second are possible. */
 static void time_throughput(const float *values)
 {
     int series[SERIES];

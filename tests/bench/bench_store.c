@@ -236,7 +236,7 @@ static void measure(const layout *l)
         wrote = write_rows(&fewer, values);
         keep_best(&rows, &fewer, wrote, scan_rows(&fewer, &sum));
     }
-    check(sum > 0, "nothing was read");
+    check(sum > 0, "no values were read");
     free(values);
     print_row("ingest", l, ours.ingest_us, rows.ingest_us, l->ingest_us, false,
               "us a step");

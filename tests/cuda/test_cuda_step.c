@@ -55,7 +55,7 @@ static es_host_counts *counts(void)
     dlclose(library); /* does not unload the library, because the back-end
                        * still uses it */
     if (!found)
-        es_skip("only the emulation counts");
+        es_skip("only the emulation counts operations");
     return found;
 }
 
@@ -523,7 +523,7 @@ static void check_trouble(const char *fault, int n_good)
         assert_int_equal(step_at_once(&t, &out, &how), ES_OK);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(step_at_once(&t, &out, &how), ES_EIO);
-        assert_non_null(strstr(es_message(), "meant to fail"));
+        assert_non_null(strstr(es_message(), "that was meant to fail"));
         assert_true(isnan(out.losses.loss));
     }
     const size_t last = es_model_n_arrays(t.model) - 1;

@@ -123,7 +123,7 @@ static void expect_refusal(const es_test_tensors *list, const char *config,
 TEST(llamas_that_cannot_be_built_are_refused_by_name)
 {
     static const char *const configs[][2] = {
-        {NULL, "need a config.json in the same folder"},
+        {NULL, "weights of Llama need a config.json in the same folder"},
         {"{}", "give --n-head"},
         {"{\"num_attention_heads\": 5}", "into 5 heads"},
         {"{\"num_attention_heads\": 1000}", "into 1000 heads"},
@@ -137,7 +137,7 @@ TEST(llamas_that_cannot_be_built_are_refused_by_name)
         {"{\"num_attention_heads\": 4, \"rope_scaling\": 7}", "rope_scaling"},
         {"{\"num_attention_heads\": 4, \"rope_scaling\": {\"type\": "
          "\"linear\"}}",
-         "has type linear"},
+         "has type linear: expected default or llama3"},
         {"{\"num_attention_heads\": 4, \"rope_scaling\": {\"type\": "
          "\"llama3\", \"factor\": 0}}",
          "factor"},
@@ -256,7 +256,7 @@ TEST(positions_of_bert_begin_at_0_and_of_roberta_behind_padding)
 TEST(berts_that_cannot_be_built_are_refused_by_name)
 {
     static const char *const configs[][2] = {
-        {NULL, "weights of BERT need"},
+        {NULL, "weights of BERT need a config.json"},
         {"{\"num_attention_heads\": 2}", "model_type is not a string"},
         {"{\"model_type\": \"roberta\", \"pad_token_id\": null}",
          "pad_token_id is missing or too large"},

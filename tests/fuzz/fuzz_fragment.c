@@ -151,7 +151,7 @@ static size_t add_changed(size_t n, fuzz_input *input, int i)
 
 /**
  * Builds the damaged fragment. Sets *honest to true if no checksum was
- * recomputed.
+ * recomputed, so that the reader can detect the damage.
  */
 static size_t damage(fuzz_input *input, bool *honest)
 {

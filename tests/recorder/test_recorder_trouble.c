@@ -312,8 +312,8 @@ TEST(nonsense_in_the_ring_does_not_kill_the_recorder)
 
 enum { FILE_LIMIT = 400000 };
 
-/* Returns true if the log is so large that one more page would exceed the limit
- * on file sizes. */
+/* Returns true if the write-ahead log is so large that one more page would
+ * exceed the limit on file sizes. */
 static bool is_log_full(const char *path)
 {
     struct stat log;
@@ -338,8 +338,8 @@ static int record_under_limit(const char *path, int64_t *steps)
     recording_declare(recorder, series);
     int64_t step = 0;
     es_status status;
-    /* Continues if the ring is full although the log is not, because then the
-     * machine is merely busy. */
+    /* Continues if the ring buffer is full although the write-ahead log has not
+     * reached the limit, because then the machine is merely busy. */
     while ((status = recording_push(recorder, series, 0, step)) == ES_OK ||
            (status == ES_EFULL && !is_log_full(path)))
         step += status == ES_OK;

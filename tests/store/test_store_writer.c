@@ -321,7 +321,8 @@ TEST(a_series_of_another_shape_is_refused)
     es_assert_ok(es_writer_series(w, &again, run, "entropy", ES_SHAPE_HEAD,
                                   ES_PHASE_TRAIN, "bits"));
     assert_int_equal(again, series);
-    es_assert_status(ES_EFORMAT, "one value per head, not per layer",
+    es_assert_status(ES_EFORMAT,
+                     "series entropy has one value per head, not per layer",
                      es_writer_series(w, &again, run, "entropy", ES_SHAPE_LAYER,
                                       ES_PHASE_TRAIN, NULL));
     es_assert_ok(es_writer_series(w, &again, run, "entropy", ES_SHAPE_LAYER,
@@ -347,7 +348,7 @@ TEST(too_many_series_are_refused)
                                       ES_PHASE_TRAIN, NULL));
         es_assert_ok(es_write_values(w, series, i, 1));
     }
-    es_assert_status(ES_EARGUMENT, "4096 series at most",
+    es_assert_status(ES_EARGUMENT, "a run has 4096 series at most",
                      es_writer_series(w, &series, run, "one more", ES_SHAPE_RUN,
                                       ES_PHASE_TRAIN, NULL));
     es_writer_rollback(w);
@@ -415,10 +416,12 @@ TEST(a_failed_write_fails_its_transaction)
         status = es_write_values(w, series, step++, N);
     es_reader_cap_memory(0);
     es_assert_status(ES_ENOMEM, "out of memory", status);
-    es_assert_status(ES_EIO, "this transaction failed",
+    es_assert_status(ES_EIO, "this transaction failed: roll it back",
                      es_write_values(w, series, step, N));
-    es_assert_status(ES_EIO, "nothing of this transaction",
-                     es_writer_commit(w));
+    es_assert_status(
+        ES_EIO,
+        "an earlier call failed, so nothing of this transaction was written",
+        es_writer_commit(w));
     es_assert_ok(es_write_values(w, series, 1000, N));
     es_assert_ok(es_writer_close(w));
     es_series s;

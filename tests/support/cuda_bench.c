@@ -260,7 +260,7 @@ static es_bench_array *array_of(es_bench *bench, const es_mem *memory)
     for (int i = 0; i < bench->n_arrays; i++)
         if (bench->arrays[i].memory == memory)
             return &bench->arrays[i];
-    fail_msg("this array has not been put on the bench");
+    fail_msg("this memory belongs to no array of the bench");
     return NULL;
 }
 

@@ -382,8 +382,8 @@ static void leave_file(const char *path, disk_file file)
     free(file.bytes);
 }
 
-/** Creates an index of the log with random bytes. SQLite never syncs the index,
- *  so recovery must not rely on its contents. */
+/** Creates an index of the write-ahead log (the file -shm) with random bytes.
+ *  SQLite never syncs this index, so recovery must not rely on its contents. */
 static void leave_index(const char *path)
 {
     unsigned char bytes[BLOCK];

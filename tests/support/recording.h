@@ -39,7 +39,7 @@ int recording_teardown(void **state);
  *  buffers. */
 const char *recording_path(const char *name);
 
-/** Removes a run file, its log and its index. */
+/** Removes a run file, its write-ahead log and the log's index (-shm). */
 void recording_remove(const char *path);
 
 /** Returns the description of a run with LAYERS layers of HEADS heads, which

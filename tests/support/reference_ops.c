@@ -38,8 +38,8 @@ void es_test_expect_within(const char *what, const float *got,
     double limit = relative * sqrt(norm) + absolute * sqrt((double)n);
     es_test_report_error(what, sqrt(distance), limit);
     if (!(sqrt(distance) <= limit))
-        fail_msg("%s: the error has the norm %g, the finite values have the "
-                 "norm %g, %zu entries",
+        fail_msg("%s: norm of the errors %g, norm of the finite values %g, %zu "
+                 "entries",
                  what, sqrt(distance), sqrt(norm), n);
 }
 

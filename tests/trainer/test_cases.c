@@ -97,7 +97,7 @@ static void write_case(char *dir, size_t size, const wanted *w, uint64_t seed)
     es_ref_case it = es_random_case_of(&config, seed);
     snprintf(dir, size, "%s/case-XXXXXX", folder);
     if (!mkdtemp(dir))
-        fail_msg("%s: cannot be made", dir);
+        fail_msg("%s: cannot create this folder", dir);
     es_ref_case_write(dir, &it);
     es_ref_case_free(&it);
 }
@@ -231,7 +231,7 @@ TEST(a_wrong_number_fails)
     char dir[64];
     write_case(dir, sizeof dir, &w, 5);
     if (verify(dir) != 0)
-        fail_with_output("before a number was changed");
+        fail_with_output("verify before a number was changed");
     n_files = 0;
     nftw(dir, collect, 8, FTW_PHYS);
     assert_in_range(n_files, 40, MAX_FILES - 1);

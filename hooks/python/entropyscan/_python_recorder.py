@@ -363,7 +363,7 @@ class Recorder:
 
 def _let_go() -> None:
     """Closes the pipes in a forked child. Otherwise the child would keep them open
-    after the training has ended."""
+    after the training process has ended."""
     for recorder in list(_open_recorders):
         for pipe in (recorder._process.stdin, recorder._process.stdout):
             try:

@@ -641,8 +641,8 @@ def _read_all(stream: BinaryIO, frames: queue.Queue[tuple[Any, bytes] | None]) -
 
 
 def main() -> None:
-    # Ignore signals that are sent to the training's process group, so that the last
-    # frames are still written.
+    # Ignore signals that are sent to the process group of the training process,
+    # so that the last frames are still written.
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)

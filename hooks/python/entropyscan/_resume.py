@@ -10,7 +10,8 @@ from typing import Any
 
 from . import _library
 
-# Members that must be equal in a run and in the training that continues the run.
+# Members that must be equal in a run and in the training script that continues
+# the run.
 _SAME = ("name", "arch", "family", "n_layer", "n_head", "d_model", "vocab")
 
 _RUNS = """

@@ -60,7 +60,8 @@ typedef struct es_session {
                           on standard error */
     int late_tries;    /* number of failures since the trainer ended */
     bool stop_passed;  /* true once a stop request was passed to the trainer */
-    bool log_reported; /* true once a log that keeps growing was reported */
+    bool log_reported; /* true once a write-ahead log that keeps growing was
+                          reported */
     int64_t look;      /* time of the last call of look_around */
 } es_session;
 

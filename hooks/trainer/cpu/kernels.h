@@ -40,11 +40,12 @@ typedef struct es_cpu_head {
     const float *log_t; /* (T) ln of the queries' temperatures, or NULL */
     bool half;          /* true if q . k is rounded to fp16 before scaling */
     float *y;
-    float *saved; /* (T,2) the values m and D of each row; see
-                   * attention.inc.h */
+    float *saved; /* (T,2) the values m (largest score) and D (divisor of the
+                   * weights) of each row; see attention.inc.h */
     int power;    /* exponent of PowerSoftmax; 0 for softmax; or ES_CPU_RELU */
     float epsilon;
-    bool plain; /* true if scores are not divided by m, as with ES_CPU_RELU */
+    bool plain; /* true if scores are not divided by the row's largest |score|,
+                 * as with ES_CPU_RELU */
     es_row_length length;
     /* For an encoder's head, whose queries see every key: (T) positions of the
      * tokens in a sequence of `context` tokens. NULL for a causal head. */

@@ -22,7 +22,8 @@ typedef struct job {
     const float *m, *w, *dw;
     float *u, *v;
     float a, b;          /* factors of dw and of the outer product v u^T */
-    float *of_m, *of_dw; /* (n) factors of the columns of m and of dw */
+    float *of_m, *of_dw; /* (n) factors by which the columns of m and of dw are
+                          * multiplied */
     bool add;
 } job;
 
@@ -77,8 +78,8 @@ static void scale_part(void *argument, es_share share)
 /* --- WNorm ---------------------------------------------------------------- */
 
 /* Computes two sums over the thread's rows for each column: the sum of squares
- * of m, and the dot product of m and dw. Stores them as the thread's
- * results. */
+ * of the weights m, and the dot product of m and their gradient dw. Stores them
+ * as the thread's results. */
 static void sum_columns_part(void *argument, es_share share)
 {
     const job *j = argument;

@@ -21,9 +21,9 @@ extern "C" {
  *  base 2. If a score exceeds the anchor by more, the tensor-core kernels move
  *  the anchor and rescale the row's sums. */
 #define ES_SLACK 8.0f
-/** Upper bound for `rest`, the part of D that is not a sum of u. If `rest`
- *  reaches the bound, all weights become 0, but `rest`, its inverse and its
- *  products with logarithms are still finite. */
+/** Upper bound for `rest`, the part of a row's denominator that is not the sum
+ *  of the weights u. If `rest` reaches the bound, all weights become 0, but
+ *  `rest`, its inverse and its products with logarithms are still finite. */
 #define ES_LARGE_REST 1e30f
 
 /** es_exp2 returns 2^x and es_log2 returns log2 x. The accuracy is that of
@@ -57,8 +57,9 @@ typedef struct es_weight {
     float u, log, slope;
 } es_weight;
 
-/** One thread's state of a row. m is valid for the whole row, but the sums only
- *  cover the keys that the thread has processed. */
+/** One thread's state of a row. The row's largest score, m, is valid for the
+ *  whole row, but the sums only cover the keys that the thread has
+ *  processed. */
 typedef struct es_row {
     float m;
     float largest; /* largest score of the row, if it differs from m */

@@ -75,9 +75,9 @@ es_status es_tokens_random_batch(const es_tokens *tokens, int32_t *inputs,
                                  int ctx) ES_MUST_USE;
 
 /**
- * Reads micro-batch `index` of a fixed walk through the split without overlap:
- * sequences index*B .. index*B + B - 1, of ctx + 1 tokens each; after the end
- * of the split the walk starts again.
+ * Reads micro-batch `index` when the split is read from its beginning in a
+ * fixed order without overlap: sequences index*B .. index*B + B - 1, of ctx + 1
+ * tokens each; after the end of the split the walk starts again.
  */
 es_status es_tokens_fixed_batch(const es_tokens *tokens, int32_t *inputs,
                                 int32_t *targets, es_token_split split,

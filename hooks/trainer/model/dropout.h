@@ -21,7 +21,8 @@
  *  each layer. */
 enum { ES_DROP_EMBEDDING, ES_DROP_ATTENTION, ES_DROP_FFN };
 
-/** Parameters of dropout at one place; with rate 0 nothing is dropped. */
+/** Parameters of dropout at one place in the model; if the dropout probability
+ *  `rate` is 0, nothing is dropped. */
 typedef struct es_dropout {
     float rate; /* in [0,1): fraction of activations that become 0; the others
                    are multiplied by 1/(1 - rate) */

@@ -20,9 +20,10 @@ typedef struct site {
 typedef struct es_polynomials {
     es_polynomial_mode mode;
     bool looked; /* true if the passes since es_model_begin observed inputs or
-                    used polynomials, so there are findings */
+                    used polynomials, so that `found` is valid */
     es_mem *memory;
-    es_findings *found; /* (n) host copy of the findings */
+    es_findings *found; /* (n) copy on the host of the findings (ranges and
+                           errors) of each operation */
     site *sites;        /* (n) one entry per operation that a polynomial
                            replaces */
     size_t n;
