@@ -163,7 +163,7 @@ es_status es_database_prepare_all(const es_database *database,
 void es_database_finalise_all(const es_database *database,
                               sqlite3_stmt **statements, size_t n);
 
-/** Steps a statement that returns no rows, and resets it. */
+/** Executes a statement that returns no rows (sqlite3_step), and resets it. */
 es_status es_database_step(const es_database *database,
                            sqlite3_stmt *statement);
 

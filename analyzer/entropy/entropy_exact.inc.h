@@ -129,7 +129,10 @@ static inline wide splat_wide(double value)
     return value - (wide){0};
 }
 
-/** Returns a b + c, where the product a b is exact. */
+/**
+ * Returns a b + c without rounding the product a b first (a fused
+ * multiply-add).
+ */
 static inline wide add_product(wide a, wide b, wide c)
 {
 #if defined(ES_VECTOR_AVX512)
@@ -285,7 +288,7 @@ static wide exact_scales(const es_entropy_part *part, int i, bool inner)
 }
 
 /**
- * Processes half a group of queries, which begins with the part's row `row`.
+ * Processes the half group of queries that begins with the part's row `row`.
  * Finds the largest product that each row sees, and converts the products to
  * differences from this largest product, in units of ln 2, so that 2^difference
  * is the weight.

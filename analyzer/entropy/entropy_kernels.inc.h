@@ -134,7 +134,7 @@ INLINED void store_probs_row(const es_entropy_part *part, int i, float entropy,
 {
     const es_numbers att = es_numbers_from(in, i * part->in_row);
     const es_row_arrays *rows = &part->rows;
-    /* For a row that sees no key the kernel also computes the entropy 0. */
+    /* The kernel computes the entropy 0 also for a row that sees no key. */
     if (!isfinite(entropy) ||
         (entropy == 0 && es_visible_keys(part->keys, i) == 0)) {
         store_odd_row(part, i, att);

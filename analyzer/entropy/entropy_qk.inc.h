@@ -323,7 +323,8 @@ static bool is_group_wanted(const es_entropy_part *part, int i)
 }
 
 /**
- * Adds a chunk of keys, from key j on, to the sums of LANES rows from row i on.
+ * Adds a chunk of keys, from key j on, to the sums of the LANES rows that begin
+ * with row i.
  */
 static void group_chunk(const workspace *work, const es_entropy_part *part,
                         int i, int j, float *products, const seen *keys)

@@ -43,9 +43,9 @@ static inline vec round_half(vec x)
 }
 
 /**
- * Splits DEEP numbers of a row, from number c on, into levels, and updates the
- * sum of squares and the largest absolute value of the row. Numbers beyond n
- * are 0.
+ * Splits DEEP numbers of a row, beginning with number c, into bfloat16 parts
+ * (levels), and updates the sum of squares and the largest absolute value of
+ * the row. Numbers beyond n are 0.
  */
 INLINED void split_row(vec levels[MOST_LEVELS], es_numbers row, int c, int n,
                        vec *squares, vec *heights)
@@ -167,9 +167,10 @@ typedef struct matrices {
 } matrices;
 
 /**
- * Multiplies level a of n_sides * SIDE keys by level b of a group of queries,
- * for DEEP numbers from number DEEP * d on. AMX tiles 0 to 3 accumulate the
- * products; tiles 4 and 5 hold keys, tiles 6 and 7 queries.
+ * Adds the products of n_sides * SIDE keys with a group of queries, for DEEP
+ * numbers of each vector, beginning with number DEEP * d. Of these numbers,
+ * takes level a of the keys and level b of the queries. AMX tiles 0 to 3
+ * accumulate the products; tiles 4 and 5 hold keys, tiles 6 and 7 queries.
  */
 INLINED void add_matrices(const matrices *m, int d, int a, int b, int n_sides)
 {

@@ -231,8 +231,8 @@ void es_judge_run_scale(float *out, const es_judge_run *run,
  */
 typedef enum es_judge_series {
     ES_JUDGE_ENTROPY, /* (L,H) in nats; or (L) means of layers, from which only
-                         the flag nan and a collapse by history can be detected
-                       */
+                         the flag nan and a collapse relative to the layer's own
+                         history can be detected */
     ES_JUDGE_NONFINITE_ROWS,  /* (L,H) counts */
     ES_JUDGE_NAN_ACTIVATIONS, /* (L) counts */
     ES_JUDGE_MAX_LOGIT,       /* (L,H) */

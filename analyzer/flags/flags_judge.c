@@ -191,8 +191,8 @@ void es_judge_announce(es_judge *judge, es_episode_handler *handler, void *user)
     judge->announce_user = user;
 }
 
-/* Opens the episode of a kind, or extends it to `step`, because the flag's
-   condition holds at this step. */
+/* Opens an episode of this kind of flag, or extends the open episode to `step`,
+   because the flag's condition holds at this step. */
 static void hold(es_judge *judge, es_flag_kind kind, es_severity severity,
                  int64_t step, double value)
 {

@@ -16,8 +16,8 @@
 
 /**
  * The number of Goldschmidt factors beyond which float32 results do not
- * improve. The reason is that for x s below 2^-24, 1 - x s rounds to 1, and
- * every further factor only doubles the result.
+ * improve. The reason is that if x times the scale s is below 2^-24, 1 - x s
+ * rounds to 1, and every further factor only doubles the result.
  */
 #define ES_DIVISION_MOST_FACTORS 22
 

@@ -1,7 +1,7 @@
 /* Reads the runs of many files with several processes. Process k of n reads the
-   files k, k + n, ... and writes its findings into its own pipe. The caller
-   reads the pipes alternately, so findings arrive in the order of the files,
-   and no process runs ahead further than its pipe can hold. Processes are used
+   files k, k + n, ... and writes the results into its own pipe. The caller
+   reads the pipes alternately, so results arrive in the order of the files, and
+   no process runs ahead further than its pipe can hold. Processes are used
    instead of threads because SQLite with a memory limit takes a global lock for
    each malloc, and because a crash then affects only one file. */
 #include "cli/runs/gather.h"
@@ -29,8 +29,8 @@ size_t es_gather_processors(void)
 
 /* --- one input ------------------------------------------------------------*/
 
-/* Opens an input file and fixes the list of its runs. Fails if the file has no
-   run. */
+/* Opens an input file in a state that later changes of the file do not affect,
+   and counts its runs. Fails if the file has no run. */
 static es_status open_input(es_reader **out, size_t *n_runs, const char *path)
 {
     *n_runs = 0;

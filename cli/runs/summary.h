@@ -144,7 +144,7 @@ typedef struct es_run_summary {
     bool judged;                /* true if the run was checked for flags */
     const es_rules_file *rules; /* borrowed from the options */
     bool *heard; /* (rules->n) true if the series of the rule has a sample; NULL
-                    without rules, or if not judged */
+                    without rules, or if the run was not checked for flags */
     uint64_t *nonfinite; /* (rules->n) number of values, NaN or infinite, that
                             the rule could not compare; NULL if `heard` is
                             NULL */

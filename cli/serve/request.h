@@ -41,7 +41,7 @@ typedef struct es_serve_request {
     size_t n_marks;
     int phase;       /* es_phase; -1 if no phase was given */
     int64_t step;    /* requested step; ES_STEP_LAST if none was given */
-    size_t n_values; /* maximum number of values of a series */
+    size_t n_values; /* maximum number of values per series in the answer */
     int figure;      /* es_figure_kind; -1 if no figure was given */
     int format;      /* es_format of a figure */
     bool is_dark;

@@ -1,7 +1,8 @@
 /**
- * Compares the streaming judge with the definitions of the flags, computed
- * afterwards from the complete random series: with sorted medians instead of
- * histograms, and backward searches instead of counters.
+ * Compares the judge, which processes one sample after the other, with the
+ * definitions of the flags, which are evaluated afterwards on the complete
+ * random series: with sorted medians instead of histograms, and backward
+ * searches instead of counters.
  */
 #include "analyzer/heads/bands.h"
 #include "tests/support/chance.h"

@@ -102,8 +102,8 @@ static void test_cuda_linear__input_gradient(void **state)
 /* --- dW += x^T dy, db += the sums of dy ------------------------------------
  */
 
-/* Adds the gradient of the weights, as they are stored, to dweight, and the
- * sums of the first `trained` columns of dy to dbias. */
+/* Adds the gradient of the weights, in the layout of the stored weights, to
+ * dweight, and the sums of the first `trained` columns of dy to dbias. */
 static void add_weight_gradient(double *dweight, double *dbias, const float *x,
                                 const float *dy, const es_linear_sizes *s)
 {

@@ -444,8 +444,8 @@ static void test_cuda_step__is_one_sequence(void **state)
 
 /* With more micro-batches than ES_MAX_UNROLLED, there are separate sequences
  * for the forward and the backward pass of each micro-batch, and for the
- * update. Two launches, which zero the gradients that are stored before and
- * after that of the token matrix, are outside of the sequences. */
+ * update. Two launches are outside of the sequences; they zero the gradients
+ * that are stored before and after the gradient of the token matrix. */
 static void test_cuda_step__many_batches_take_several_sequences(void **state)
 {
     enum { N = ES_MAX_UNROLLED + 1 };

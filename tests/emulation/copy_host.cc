@@ -13,7 +13,8 @@ typedef struct copy {
 
 /* A thread's pending copies, in the order of their start. */
 typedef struct queue {
-    int n, group; /* number of pending copies, and the current group */
+    int n, group; /* number of pending copies, and number of the group of the
+                   * next copy */
     copy copies[MAX_COPIES];
 } queue;
 

@@ -93,8 +93,9 @@ def test_tiles_that_all_rows_see_agree_with_the_formula(name):
 
 
 def test_trained_weights_of_16_bits_do_not_need_the_exact_pass(monkeypatch):
-    """Large queries and keys, and keys with a common offset, need the exact pass only
-    in float32. es.exact_share() returns the share of rows that needed it."""
+    """Rows of large queries and keys, and of keys with a common offset, are
+    computed again in double only for float32 inputs. es.exact_share() returns
+    the share of these rows."""
     monkeypatch.setattr(_device, "serves", lambda device: True)
     shares = {}
     for number in (torch.bfloat16, torch.float16, torch.float32):
@@ -191,8 +192,8 @@ def test_kernels_compile_without_a_device(version, tmp_path):
     assert run.returncode == 0, run.stderr[-2000:]
     said = json.loads(run.stdout.splitlines()[-1])
     assert said.pop("triton") == (version or triton_version())
-    # Numbers of instructions that a warp runs for each score; the arithmetic alone
-    # takes 6 / 32 of an instruction.
+    # Numbers of instructions that a warp runs for each score; the arithmetic
+    # alone takes 6 instructions for 32 scores.
     assert all(count <= 0.5 for count in said.values()), said
     if version is None:
         assert said["entropy"] < said["heads"]

@@ -146,7 +146,8 @@ static double penalty_of(double e, double threshold, double tolerance,
                          es_ref_result *result)
 {
     const double deviation = fabs(e - threshold);
-    if (tolerance > 0) /* with a tolerance of 0 the penalty is continuous */
+    if (tolerance > 0) /* with a tolerance of 0 the penalty has no jump at the
+                        * tolerance */
         es_ref_note(result, fabs(deviation - tolerance));
     return deviation > tolerance ? deviation * deviation : 0;
 }

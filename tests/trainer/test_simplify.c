@@ -115,7 +115,7 @@ static const step exact[] = {
     {GPT2, QK, "SM(gate)+LN+WNorm(QK)+SNorm(FFN)", "SM(gate)+LN+ScFuFFN", 3},
     {GPT2, QK, "SM+ScFuFFN+WNorm(FFN)", "SM+ScFuFFN", 3},
     {GPT2, QK, "SM+ScFuFFNi1+SNorm(QK,FFN)", "SM+ScFuFFNi1", 3},
-    /* The FFN is not linear, so that only the norms change. */
+    /* The FFN is not linear, so only the norms are simplified. */
     {PYTHIA, ALL, "SM+LN+G+WNorm(QK,FFN)", "SM+LN+G", 3},
     {GPT2, ALL, "SM+LR(layer)+SNorm(FFN)", "SM+LR(layer)", 3},
     {GPT2, ALL, "SM+LN[0]+ScFFN[1]+WNorm(QK)[0-1]", "SM+LN[0]+ScFuFFN", 3},

@@ -204,9 +204,9 @@ class Ranks:
 
 
 class Stop:
-    """Makes all ranks stop after the same step. Once the training has read should_stop,
-    rank 0 publishes at each recorded step whether a stop has been requested, and the
-    other ranks wait for this answer."""
+    """Makes all ranks stop after the same step. Once the training script has
+    read should_stop, rank 0 publishes at each recorded step whether a stop has
+    been requested, and the other ranks wait for this answer."""
 
     def __init__(self, key: str, rank: int) -> None:
         self._key, self._rank = key, rank

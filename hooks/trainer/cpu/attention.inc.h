@@ -162,9 +162,8 @@ static inline void close_sum(row_state *row, int power, const es_cpu_head *head)
  * sees keys 0 .. i. */
 typedef struct reach {
     int n_full; /* number of keys seen by all queries */
-    int n_seen; /* number of keys seen by at least one query, in a causal head
-                 * rounded up to n_keys; the tile is 0 for keys n_seen ..
-                 * n_keys - 1 */
+    int n_seen; /* number of keys that at least one query sees; for a causal
+                 * head, n_keys. The tile is 0 for keys n_seen .. n_keys - 1 */
     int n_keys; /* number of seen keys, rounded up to a multiple of KEYS */
 } reach;
 

@@ -32,7 +32,8 @@ struct es_backend {
     float *scratch; /* (n_threads, scratch_size) */
     size_t scratch_size;
     es_cpu_peak *peaks; /* (n_threads) */
-    float *row_sums;    /* (B,H,T) sums of the backward pass */
+    float *row_sums;    /* (B,H,T) sums that the backward pass stores for the
+                         * gradient of the temperatures */
     float *turns;       /* (n_turns,n_rotated) cosines and sines of rotary
                          * positions */
     int n_turns;        /* number of positions whose cosines and sines are in

@@ -57,7 +57,8 @@ typedef struct es_cpu_head {
     float *rows[ES_N_ROW_STATISTICS];
 
     /* The fields below are used in the backward pass only. */
-    const float *dy, *dentropy; /* dentropy is (T) or NULL */
+    const float *dy, *dentropy; /* gradients of y and of the row entropies;
+                                 * dentropy is (T), or NULL */
     float *dq, *dk, *dv;
     float *dt; /* (T) for each row the sum of s dL/ds over its scores s, or
                 * NULL; only for softmax */

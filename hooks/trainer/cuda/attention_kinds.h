@@ -62,7 +62,8 @@ typedef struct es_weight {
  *  processed. */
 typedef struct es_row {
     float m;
-    float largest; /* largest score of the row, if it differs from m */
+    float largest; /* largest score of the row, if m is the largest absolute
+                    * score */
     float sums[ES_N_ROW_SUMS]; /* one sum for each es_row_sum; logarithms are to
                                 * base 2 */
 } es_row;
@@ -222,7 +223,8 @@ struct es_power_softmax {
         return ES_TINY_SCORE;
     }
 
-    /* All weights of the row are 0 if no score exceeds least(). */
+    /* Returns the weight u of the row's largest score m: 1, or 0 if no score
+     * exceeds least(); then all weights of the row are 0. */
     static ES_DEVICE float top(float m)
     {
         return m > ES_TINY_SCORE ? 1 : 0;

@@ -158,7 +158,7 @@ es_status es_nccl_join(es_nccl_ranks *out, const char id[ES_RANK_ID_SIZE],
                        "cannot start a thread for NCCL: out of memory");
     }
     if ((status = wait_to_join(j, patience)) != ES_OK) {
-        (void)pthread_detach(thread); /* j is not freed, because the thread
+        (void)pthread_detach(thread); /* `j` is not freed, because the thread
                                        * still uses it */
         return status;
     }

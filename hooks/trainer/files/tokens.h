@@ -77,16 +77,18 @@ es_status es_tokens_random_batch(const es_tokens *tokens, int32_t *inputs,
 /**
  * Reads micro-batch `index` when the split is read from its beginning in a
  * fixed order without overlap: sequences index*B .. index*B + B - 1, of ctx + 1
- * tokens each; after the end of the split the walk starts again.
+ * tokens each; after the end of the split, reading starts again at its
+ * beginning.
  */
 es_status es_tokens_fixed_batch(const es_tokens *tokens, int32_t *inputs,
                                 int32_t *targets, es_token_split split,
                                 uint64_t index, int n_batch,
                                 int ctx) ES_MUST_USE;
 
-/** Reads a micro-batch of whole sequences of the fixed walk, chosen at random
- *  like the positions of es_tokens_random_batch. This suits data in which each
- *  sequence is one item, such as an image. */
+/** Reads a micro-batch of whole sequences, as es_tokens_fixed_batch does, but
+ *  chooses the sequences at random, as es_tokens_random_batch chooses
+ *  positions. This suits data in which each sequence is one item, such as an
+ *  image. */
 es_status es_tokens_whole_batch(const es_tokens *tokens, int32_t *inputs,
                                 int32_t *targets, es_token_split split,
                                 uint64_t seed, uint64_t index, int n_batch,

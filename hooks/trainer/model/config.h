@@ -11,7 +11,8 @@ typedef enum es_family {
     ES_FAMILY_GPT2,
     ES_FAMILY_PYTHIA,
     ES_FAMILY_LLAMA,
-    ES_FAMILY_BERT, /* can only run forward (probe) */
+    ES_FAMILY_BERT, /* models of this family can be evaluated (verb probe), but
+                       not trained */
     ES_FAMILY_SAS,
     ES_FAMILY_ROBERTA,
     ES_FAMILY_VIT,
@@ -130,7 +131,7 @@ typedef struct es_model_config {
     /* The next members are 0 except in family llama; encoders also set d_ff. */
     int n_kv_head; /* number of key and value heads; 0: n_head */
     int d_head;    /* width of a head; 0: d_model / n_head */
-    int d_ff;      /* width of the FFN; 0: mlp_mult d_model */
+    int d_ff;      /* width of the FFN; 0 means mlp_mult * d_model */
     es_rope rope;  /* rotary position embedding */
     bool qk_norm;  /* apply RMSNorm to each head's queries and keys */
     bool tied;     /* the output matrix is the embedding */

@@ -33,9 +33,10 @@ typedef struct es_dropout {
     bool back;       /* the input is a gradient, which is not rounded */
 } es_dropout;
 
-/** Dropout at one place in one pass. The counter of Philox-4x32-10 consists of
- *  block, place and pass; an activation is dropped if its random word is below
- *  the threshold. */
+/** Dropout at one place in one pass. The counter of the random generator
+ *  Philox-4x32-10 consists of the index of a block of four activations, the
+ *  place and the pass; an activation is dropped if its random word is below the
+ *  threshold. */
 typedef struct es_drop_mask {
     uint32_t key[2], pass[2], place, threshold;
     float scale;

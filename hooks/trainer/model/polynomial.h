@@ -36,9 +36,10 @@ size_t es_model_n_sites(const es_model_config *config);
  *  last layer counts as ES_SITE_ATTN of layer n_layer. */
 bool es_model_has_site(const es_model_config *config, int layer, es_site site);
 
-/** es_site_kind returns the kind of number that operation `number` receives
- *  (see es_site_number). es_model_config_approximates returns true if an
- *  operation of the model receives numbers of this kind. */
+/** es_site_kind returns the kind of input (scores, inputs of the activation or
+ *  of a norm) of the operation with this number (see es_site_number).
+ *  es_model_config_approximates returns true if an operation of the model has
+ *  inputs of this kind. */
 es_approximated es_site_kind(const es_model_config *config, size_t number);
 bool es_model_config_approximates(const es_model_config *config,
                                   es_approximated kind);

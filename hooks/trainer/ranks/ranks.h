@@ -11,7 +11,8 @@ typedef struct es_transport_options {
     int rank, world;
     const char *rendezvous; /* path of the rendezvous file, on a file system
                              * that all ranks share */
-    double timeout_s;       /* seconds after which a silent rank is lost */
+    double timeout_s;       /* seconds without a sign of life after which a rank
+                             * counts as lost */
     /* Callbacks, or NULL. If should_stop returns true, the wait for missing
      * ranks ends; on_wait receives a one-line notice after some seconds of
      * waiting. */
