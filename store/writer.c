@@ -2,7 +2,7 @@
    transactions. writer.h describes the functions. The same code appends to a
    fragment, whose private database has no samples, and replays a fragment's
    records into a private database. writer_open.c opens and closes writers. The
-   log is checked at the begin and at the commit of each transaction
+   write-ahead log is checked when a transaction begins and when it is committed
    (writer_log.c). */
 #include "store/writer_internal.h"
 

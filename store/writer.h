@@ -65,8 +65,8 @@ es_status es_writer_open(es_writer **out, const char *path,
  *                means now; name NULL means "run"
  *   resume_step  first step that will be written again; ignored for a new run
  *
- * A resumed run keeps its name, its start and its other numbers; config,
- * program and host replace the old values unless they are NULL.
+ * A resumed run keeps its name, its start time, and numbers such as d_model and
+ * seed; config, program and host replace the old values unless they are NULL.
  *
  * Returns ES_OK; ES_EFORMAT if the resumed run has another shape; ES_EARGUMENT
  * if numbers are out of bounds or config is not JSON; ES_EIO, ES_ELOCKED.

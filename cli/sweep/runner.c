@@ -32,7 +32,7 @@ typedef struct worker {
     int64_t written;  /* value computed from the modification times and sizes of
                          the run's files, to detect changes */
     double before;    /* share of the run's steps that were done before this
-                         training started */
+                         training process started */
 } worker;
 
 typedef struct runner {
