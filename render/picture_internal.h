@@ -46,8 +46,8 @@ typedef struct es_picture_shape {
     size_t n_columns, n_colors; /* number of columns and colours of an image;
                                    text[] has its n_colors es_color, then its n
                                    cells, beginning at `first` */
-    /* Offset in text[] of the text's es_drawn; equal to `first` if the text is
-     * drawn without reordering. */
+    /* Offset in text[] of the text in visual order (es_drawn); equal to `first`
+     * if the text is drawn without reordering. */
     size_t drawn;
     bool leftward; /* the text begins at the right; see es_drawn */
 } es_picture_shape;

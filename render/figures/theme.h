@@ -106,7 +106,7 @@ es_color es_theme_level(es_theme theme, es_level level);
 es_color es_theme_category(es_theme theme, size_t i);
 
 /** Returns the text colour for an area filled with `fill`: the light theme's
- *  ink or paper, whichever is easier to read. */
+ *  text colour or background colour, whichever is easier to read. */
 es_color es_text_on(es_color fill);
 
 #endif

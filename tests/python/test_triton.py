@@ -122,8 +122,8 @@ def test_row_entropy_equals_the_entropy_of_all_statistics():
 
 
 def test_a_cap_far_above_all_scores_changes_nothing():
-    """The result is unchanged also in the exact pass, in which the cap multiplies the
-    tanh of tiny numbers."""
+    """The result is unchanged also if rows are computed again in double (the
+    exact pass), where the cap multiplies the tanh of tiny numbers."""
     query, key = (30 + torch.randn(1, n, 9, 64) * 0.05 for n in (2, 1))
     a = formula.weights(query, key, formula.causal(9))
     call = _device._call(query, key, Attention(causal=True, softcap=1e20))

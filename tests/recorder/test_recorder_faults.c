@@ -378,7 +378,7 @@ TEST(killing_the_recorder_ends_a_wait_for_space)
 }
 
 /* Opens and closes the file once more, which fails if a killed recorder has
- * left a lock or an invalid log. */
+ * left a lock or an invalid write-ahead log. */
 static void record_nothing(const char *path)
 {
     es_assert_ok(

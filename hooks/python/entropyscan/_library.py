@@ -35,8 +35,8 @@ if IS_PYTHON:
     from ._python_recorder import Recorder
 
     def Reader(path: str) -> Any:
-        """Opens a run file. sqlite3 is imported only here, so that a training does not
-        load it."""
+        """Opens a run file. sqlite3 is imported only here, so that a training
+        process does not load it."""
         from . import _python_reader
 
         return _python_reader.Reader(path)

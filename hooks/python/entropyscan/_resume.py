@@ -80,7 +80,7 @@ def _difference(
 
 def _runs(path: str) -> list[dict[str, Any]]:
     """Reads the runs of a file, newest first, in another process, so that the training
-    does not load SQLite."""
+    process does not load SQLite."""
     if not any(os.path.exists(p) for p in (path, os.path.splitext(path)[0] + ".esf")):
         return []
     command = [_library.program("entropy-scan") or "entropy-scan", "sql", path, _RUNS, "--json"]
