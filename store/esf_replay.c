@@ -178,8 +178,8 @@ static es_status take_run(es_esf *esf, const record *r)
 }
 
 /**
- * Adds a run from the repetition of its record, because the first copy of the
- * record was lost.
+ * Adds a run from a repeated copy of its record, because the first copy was
+ * lost.
  */
 static es_status take_run_again(es_esf *esf, const record *r)
 {

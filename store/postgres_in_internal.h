@@ -34,8 +34,8 @@ typedef struct es_remote_condition {
     char *key, *text;
     unsigned relation;
     double number; /* number to compare with; NaN if the text is not a number */
-    bool seen;     /* true if the configuration of at least one run has the
-                      member */
+    bool seen;     /* true if the configuration of at least one run contains
+                      `key` */
 } es_remote_condition;
 
 typedef struct es_remote {

@@ -171,7 +171,7 @@ static es_status find_unchecked(const void **bytes, const es_reader *reader,
     if (size != wanted)
         return es_fail(
             ES_EFORMAT,
-            "%s: damaged: %s, step %lld: %zu bytes, not %zu: restore a copy",
+            "%s: damaged: %s, step %lld has %zu bytes, not %zu: restore a copy",
             path, series->name, (long long)step, size, wanted);
     return *bytes ? ES_OK : es_fail(ES_ENOMEM, "%s: out of memory", path);
 }
@@ -386,9 +386,9 @@ static int64_t find_newest(const es_reader *reader, int64_t series_id,
 }
 
 /**
- * Queries the samples of a series with steps from..to, in order. The rows
- * contain step, value and, unless the schema is 1, crc. The caller must end the
- * query with end_query.
+ * Queries the samples of a series with steps from..to, in ascending order of
+ * steps. Each row contains step, value and, unless the schema is 1, crc. The
+ * caller must end the query with end_query.
  */
 static es_status begin_query(sqlite3_stmt **out, es_reader *reader,
                              int64_t series_id, int64_t from, int64_t to)

@@ -28,7 +28,8 @@
 #define EMPTY_FRAMES 2000
 /* Size in bytes to which SQLite truncates a log when the log restarts. */
 #define LOG_BYTES "4194304"
-/* Maximum number of waits of 1 ms for readers in one attempt. */
+/* Maximum number of waits of 1 ms each, in one attempt to empty the log, for
+ * readers to finish. */
 #define PATIENCE 500
 /* Minimum time between two attempts to empty the log. */
 #define SHORTEST_PAUSE_MS 1000

@@ -432,8 +432,8 @@ static es_status take_option(const parsing *p, const es_option *option,
                : es_option_set(p->target, option, value, where);
 }
 
-/* Stores a positional argument in the target of the table row that has no name.
- */
+/* Stores a positional argument in the target of the option whose name is NULL.
+ * This entry of the option table describes positional arguments. */
 static es_status take_argument(const parsing *p, const char *value)
 {
     const unsigned takes = p->command->takes;

@@ -33,8 +33,8 @@ typedef struct workspace {
                         */
     float highest_key; /* largest absolute value of a number in the keys packed
                           so far */
-    /* The following arrays have one element for each row of the part, at most
-     * ES_QK_ROWS. */
+    /* The following arrays have one element for each row of the part of the
+     * problem that this thread computes, at most ES_QK_ROWS. */
     float *scale; /* factor that turns products of packed numbers into scores */
     float *inner; /* only with a softcap: factor that is applied to products
                      before the tanh */

@@ -36,7 +36,8 @@ typedef enum es_rule_comparison {
 /** The quantity that the threshold is multiplied by. */
 typedef enum es_rule_reference {
     ES_RULE_NUMBER,   /* 1 */
-    ES_RULE_CEILING,  /* ln(T!)/T; if it is unknown, the rule judges nothing */
+    ES_RULE_CEILING,  /* ceiling of the entropy, ln(T!)/T; if the ceiling is
+                         unknown, the rule is not applied */
     ES_RULE_HISTORY,  /* median of the unit's values since the warm-up; see
                          es_rules_push */
     ES_RULE_BASELINE, /* value of the same unit in the baseline run, at the
@@ -118,7 +119,7 @@ typedef void es_rule_handler(void *user, size_t rule,
 typedef struct es_rules es_rules;
 
 /**
- * Returns the number of bytes of workspace; 0 if a size of the run is < 1 or
+ * Returns the number of bytes of workspace; 0 if the run has a size below 1 or
  * the total overflows.
  */
 size_t es_rules_size(const es_rule *rules, size_t n, const es_judge_run *run);

@@ -202,8 +202,8 @@ static void join_episode(es_rule_state *state, size_t index)
     case ES_RULE_LAYER_MAX:
         state->layers[index] = 1;
         break;
-    default: /* nothing to mark: mark_share marks the heads of a share, and a
-                rule about a value of the run has no marks */
+    default: /* a share or a value of the whole run: mark_share marks the
+                heads of a share, and a value of the run has no heads to mark */
         break;
     }
 }

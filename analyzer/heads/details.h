@@ -24,8 +24,9 @@ typedef enum es_detail_source {
     ES_DETAIL_STEP,    /* computed from the gradients of a training step */
     ES_DETAIL_UPDATE,  /* computed from the update of a training step; not
                           recorded at every step */
-    ES_DETAIL_POLYNOMIAL /* computed in an evaluation by polynomials; recorded
-                            with every set of series */
+    ES_DETAIL_POLYNOMIAL /* computed by an evaluation that uses polynomial
+                            approximations; included in every set of recorded
+                            series */
 } es_detail_source;
 
 /**

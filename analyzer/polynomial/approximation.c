@@ -75,7 +75,8 @@ double es_polynomial_gelu_error(int degree, double range)
 
 /* --- PowerSoftmax --------------------------------------------------------- */
 
-/* Returns the length L used in the form for a row that sees n keys. */
+/* Returns the length L in the formula of PowerSoftmax for a row that sees n
+ * keys. */
 static double length_of(const es_power_form *form, int n)
 {
     return form->length == ES_LENGTH_NONE      ? 1

@@ -43,8 +43,9 @@ static REAL NAME(raise)(REAL x, int p)
     return y;
 }
 
-/* Computes z^p / n of each score into `out`, which may be NULL. Returns the
-   denominator D. */
+/* Writes the numerators of PowerSoftmax, z^p / L with z = score / unit, to
+   `out` (n) unless `out` is NULL. Returns the denominator, which is their sum
+   and a constant. */
 static REAL NAME(prepare)(REAL *out, const es_power_form *form,
                           const float *scores, int n)
 {

@@ -36,15 +36,16 @@ void es_stats_smooth(float *values, size_t n, size_t window, double *weights,
  * Finds samples that stand out from their neighbours, by an impulse filter.
  *
  *   out     (n) receives the values of spikes; all others become missing
- *   values  (n) non-finite values are not spikes and end a stretch
+ *   values  (n) non-finite values are not spikes; they divide the samples into
+ *           sections of consecutive finite values
  *   window  number of samples, at least 3; an even number is increased by one
  *
  * The distance of a spike from the median of its window exceeds
  * ES_SPIKE_DEVIATIONS times 1.4826 times the median distance of the window's
  * values from the median (Hampel, J. Am. Stat. Assoc. 69 (1974)). A spike also
  * lies above both of its neighbours or below both, so it is never the first or
- * last value of a stretch of consecutive finite values. Costs O(n window log
- * window). Returns ES_OK; ES_EUSAGE if built without GSL; ES_ENOMEM.
+ * last value of a section. Costs O(n window log window). Returns ES_OK;
+ * ES_EUSAGE if built without GSL; ES_ENOMEM.
  */
 es_status es_stats_spikes(float *out, const float *values, size_t n,
                           size_t window) ES_MUST_USE;

@@ -640,7 +640,7 @@ static void note_evidence(FILE *stream, const es_comparison *comparison)
     const bool seeds = comparison->n_configurations < comparison->n_runs;
     if (!es_stats_gsl()) {
         if (seeds || comparison->has_baseline)
-            fputs("intervals, p and g: this program is built without GSL\n",
+            fputs("no intervals, p and g: this program is built without GSL\n",
                   stream);
         return;
     }

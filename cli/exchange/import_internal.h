@@ -5,7 +5,7 @@
 #include "cli/exchange/cells.h"
 #include "cli/exchange/import.h"
 
-/** State of one parse. */
+/** State of the import of one file. */
 typedef struct es_import {
     es_line_reader *lines;
     const es_import_options *options;

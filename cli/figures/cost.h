@@ -6,9 +6,9 @@
 #include "cli/figures/drawing.h"
 #include "cli/runs/model.h"
 
-/** Opens the run's file and reads the shape of its model (cli/runs/model.h).
- *  `figure` is the figure's name in error messages. Returns ES_OK, or the
- *  errors of es_reader_open and es_run_model_read. */
+/** Opens the run's file and reads the sizes of its model that the costs depend
+ *  on (cli/runs/model.h). `figure` is the figure's name in error messages.
+ *  Returns ES_OK, or the errors of es_reader_open and es_run_model_read. */
 es_status es_run_shape_read(es_cost_model *out, const es_run_summary *run,
                             const char *figure) ES_MUST_USE;
 

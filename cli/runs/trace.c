@@ -14,13 +14,14 @@ enum {
 
 /* Values of one curve within a slot. */
 typedef struct span {
-    float low, high; /* smallest and largest finite value; missing if no value
-                        is finite; both are the value itself, finite or not, if
-                        count is 1 */
+    float low, high; /* smallest and largest finite value, or the missing
+                        value if no value is finite; if count is 1, both are
+                        the only value, even if it is not finite */
     bool broken;     /* true if some value is NaN or infinite */
 } span;
 
-/* One step, or up to JOIN^k consecutive steps after k merges. */
+/* The values of one step or, after k merges, of up to JOIN^k consecutive
+ * steps. */
 typedef struct slot {
     int64_t first, second, last;
     size_t count;

@@ -24,7 +24,8 @@ struct es_table {
     bool unlike_file;             /* true if the name of some run differs from
                                      its file name */
     es_max_policy policy;         /* policy of m, the upper edge of the bands */
-    double m;                     /* m of the run that was added last */
+    double m;                     /* upper end m of the bands of the run that
+                                     was added last */
     char *path;                   /* path of the first run; NULL before the
                                      first run */
     char *series, *unit;          /* series and unit of the first run; NULL

@@ -78,7 +78,8 @@ typedef struct watching {
                           links; NULL for a URL */
     shown_file *shown; /* (n_shown) sorted by path */
     size_t n_shown, n_runs;
-    double observed;  /* maximum m over all runs; NaN before the first run */
+    double observed;  /* largest m of all runs, where m is the upper end of a
+                         run's entropy bands; NaN before the first run */
     bool relabel;     /* true if runs were added, removed or reconfigured, so
                          that titles may change */
     bool first;       /* true during the first round */

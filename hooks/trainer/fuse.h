@@ -30,10 +30,11 @@ typedef struct es_fuse_result {
     es_fuse_layer *layers; /* (n_layers + 1) one for each layer, then one for
                               all layers; NULL if the evaluation was stopped */
     int n_layers;
-    int n_fused;    /* layers whose two matrices were multiplied */
+    int n_fused;    /* number of layers in which the two FFN matrices were
+                       multiplied into one */
     int n_dropped;  /* layers that lost their FFN; if 0, both models are the
                        same function */
-    bool is_folded; /* WNorm or SNorm was folded into the matrices */
+    bool is_folded; /* true if WNorm or SNorm was folded into the matrices */
     bool is_equal;  /* the results are within ES_FUSE_TOLERANCE; false if a
                        loss is NaN */
     bool is_written;

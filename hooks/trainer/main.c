@@ -310,7 +310,7 @@ static es_status take_checkpoint(es_settings *settings, es_checkpoint **from,
         fprintf(stderr, "resuming %s at step %" PRId64 "%s\n",
                 (*from)->file->path, (*from)->state.step,
                 (*from)->state.step == settings->train.steps
-                    ? ", the last step: nothing left to do: give more --steps"
+                    ? ", the last step: nothing left to do; give more --steps"
                     : "");
     return status;
 }

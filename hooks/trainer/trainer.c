@@ -151,7 +151,8 @@ static es_status reserve_batch(es_trainer *trainer)
     const int length = n_inputs > config->ctx ? n_inputs : config->ctx;
     size_t n;
     if (!es_size_mul(&n, (size_t)config->batch, (size_t)length))
-        return es_fail(ES_ENOMEM, "a micro-batch of %d x %d is too large",
+        return es_fail(ES_ENOMEM,
+                       "a micro-batch of %d x %d tokens is too large",
                        config->batch, config->ctx);
     trainer->n_inputs = n;
     trainer->inputs = es_resize(NULL, n, sizeof *trainer->inputs);

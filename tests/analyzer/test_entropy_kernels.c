@@ -185,8 +185,8 @@ static void test_entropy_kernels__odd_weights_agree(void **state)
 }
 
 /**
- * If many weights are near the 1e-9 in the logarithm, the 1e-9 dominates the
- * entropy.
+ * If many weights are near the epsilon 1e-9 that is added inside the
+ * logarithm, this epsilon dominates the entropy.
  */
 static void test_entropy_kernels__weights_near_epsilon_agree(void **state)
 {

@@ -262,7 +262,8 @@ TEST(a_mean_below_its_median_collapses)
     AUTO(es_judged) judged = es_judged_new(run, NULL);
     for (int i = 0; i < 5; i++)
         push_mean(judged, i, 3.0F);
-    /* After the layer has become low, it has many more samples than before. */
+    /* The layer gets many more low samples than it had healthy samples
+     * before. */
     for (int i = 5; i < 100; i++)
         push_mean(judged, i, 0.25F);
     es_judge_finish(judged->judge);

@@ -235,7 +235,8 @@ TEST(evaluations_of_every_kind_are_counted)
     near_at("runs.0.eval.final_ppl", exp(2.5));
 }
 
-/* If an earlier step is shown, later evaluations do not count. */
+/* If the comparison shows an earlier step than the last, evaluations after that
+ * step are ignored. */
 TEST(evaluations_end_at_the_step_shown)
 {
     write_seeds(state);
@@ -304,8 +305,9 @@ TEST(numbers_are_relative_to_the_baseline)
     near_at("runs.2.relative.logits_later", 0);
     state_at("runs.1.relative.logits_later", "missing");
     AUTO_FREE char *text = es_compared_text(&of, (es_table_options){0});
-    assert_non_null(strstr(text, " +0w ")); /* delay 0; w: at least one of the
-                                               two runs has only a warning */
+    assert_non_null(strstr(text, " +0w ")); /* +0: no delay; w: at least one
+                                               of the two runs has only a
+                                               warning */
     near_at("configurations.1.relative.to", 0);
     near_at("configurations.1.relative.final_percent",
             100 * (exp(2) / ((exp(1.75) + exp(1.25)) / 2) - 1));

@@ -35,7 +35,7 @@ if "$scan" --version | grep -q '^GSL'; then
     output 'several layers give a smaller p' '^SM .* 0\.347 +0\.12 +0\.12 +0\.295$' "$scan" sm.db --baseline sm-ln-g.db
 else
     skip 'p by exchanging layers' 'no GSL'
-    output 'the missing GSL is reported' '^intervals, p and g: this program is built without GSL$' "$scan" sm.db --baseline sm-ln-g.db
+    output 'the missing GSL is reported' '^no intervals, p and g: this program is built without GSL$' "$scan" sm.db --baseline sm-ln-g.db
 fi
 output '--baseline implies --compare' '^compared with the baseline: ' "$scan" low.db --baseline high.db
 output 'an added baseline is shown as a run' '^high \(baseline\) ' "$scan" low.db --baseline high.db

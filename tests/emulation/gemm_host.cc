@@ -49,7 +49,8 @@ static bool is_narrow(const es_gemm *p)
     return !p->wide && (p->type == ES_GEMM_BF16 || p->type == ES_GEMM_FP16);
 }
 
-/* Returns an element of c, bias or aux, which have the same type as d. */
+/* Returns element `at` of the matrix c, the bias or aux, whose elements have
+ * the same type as the result d. */
 static float read(const es_gemm *p, const void *from, size_t at)
 {
     return is_narrow(p) ? input(from, at, p->type) : ((const float *)from)[at];

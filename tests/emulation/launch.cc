@@ -32,8 +32,8 @@ typedef struct warp {
 static struct block {
     const es_host_shape *shape;
     bool reverse;
-    uint64_t chance; /* state of the random number generator; 0 for a fixed
-                      * order */
+    uint64_t chance; /* state of the random number generator that draws the
+                        order of the threads; 0 if the order is fixed */
     unsigned char *shared;
     thread threads[ES_HOST_MAX_THREADS];
     warp warps[ES_HOST_MAX_THREADS / warpSize];
@@ -73,8 +73,9 @@ void es_host_check_shared(const char *what, const void *from, size_t bytes)
         es_host_abort(what);
 }
 
-/* Marks the calling thread as waiting and switches to the scheduler. Returns
- * when all threads of the warp or block wait at the same place. */
+/* Marks the calling thread as waiting at `where` and switches to the scheduler.
+ * Returns when all threads of the warp or block wait at the same kind of
+ * barrier. */
 static void wait(place where, const char *what, int line)
 {
     thread *self = &block.threads[es_host_thread()];

@@ -160,7 +160,7 @@ static struct {
     /* Time of each candidate. A candidate with time 0 fails when it runs,
      * unless candidate 1 also has time 0. */
     float took[ES_MAX_CANDIDATES];
-    int last; /* candidate that ran last */
+    int last; /* index of the candidate algorithm that ran last */
 } library;
 
 static void require(bool legal, const char *what)

@@ -51,7 +51,7 @@ def required(what, ratio, least):
 
 
 def stretch(what, ratio):
-    """Prints the measured ratio for a stretch goal, which has no verdict."""
+    """Prints the measured ratio for an optional goal, without a verdict."""
     print(f"stretch: {what}: {ratio:.2f}x")
 
 

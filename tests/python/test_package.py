@@ -146,8 +146,8 @@ def package_source(place):
 
 
 def without_ours(**settings):
-    """Returns the environment variables with those in `settings`. All other variables
-    that our build step reads are removed."""
+    """Returns the environment of this process, changed by `settings`. Other variables
+    that the package's build step reads are removed."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("ENTROPYSCAN")}
     return {**clean, **settings}
 

@@ -62,7 +62,8 @@ static _Noreturn void fail(const char *what)
 
 /* --- stored inputs ------------------------------------------------------- */
 
-/** Keeps the next bytes of a file, at most `most`, as an input. */
+/** Reads up to `most` bytes from the file's current position and stores them as
+ *  an input. */
 static void keep(FILE *file, size_t most)
 {
     input *next = &kept[n_kept];

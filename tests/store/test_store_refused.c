@@ -281,14 +281,14 @@ TEST(samples_of_another_length_are_damage)
     assert_int_equal(read_all(run_db), ES_DONE);
     es_sqlite(run_db, "UPDATE sample SET value = zeroblob(23) WHERE step = 8"
                       " AND length(value) = 24");
-    es_assert_status(ES_EFORMAT, "entropy, step 8: 23 bytes, not 24",
+    es_assert_status(ES_EFORMAT, "entropy, step 8 has 23 bytes, not 24",
                      read_all(run_db));
     es_series s;
     float values[6];
     int64_t found;
     es_reader *r = es_open_reader(run_db);
     es_assert_ok(es_reader_find(r, 0, "entropy", ES_PHASE_TRAIN, &s));
-    es_assert_status(ES_EFORMAT, "step 8: 23 bytes, not 24",
+    es_assert_status(ES_EFORMAT, "step 8 has 23 bytes, not 24",
                      es_reader_sample(r, &s, 8, values, 6, &found));
     es_assert_ok(es_reader_sample(r, &s, 10, values, 6, &found));
     es_reader_close(r);

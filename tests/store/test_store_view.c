@@ -17,8 +17,9 @@ enum { L = 16, H = 24, N = L * H };
 
 /** Memory that is shared with the writing process. */
 typedef struct progress {
-    volatile int64_t committed; /* number of committed steps; one further step
-                                   may be committed, too */
+    volatile int64_t committed; /* number of steps that are certainly
+                                   committed; the next step may be committed,
+                                   too */
     volatile int64_t goal; /* number of steps after which the writer pauses */
     volatile int stop;
 } progress;

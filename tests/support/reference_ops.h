@@ -79,10 +79,11 @@ typedef struct es_ref_head {
     bool plain;           /* PowerSoftmax without c */
     es_row_length length; /* L in the epsilon of PowerSoftmax, and the divisor
                              of scaled ReLU */
-    double *c; /* (T) c of each row of PowerSoftmax, or NULL; an output unless
-                  c_is_given */
+    double *c;       /* (T) the stabilising constant c of PowerSoftmax for each
+                        row, or NULL; an input if c_is_given, otherwise an output */
     bool c_is_given; /* true if c is an input, as finite differences require */
-    double in_log;   /* epsilon in the logarithm of the entropy */
+    double in_log;   /* epsilon added to each weight inside the logarithm of
+                        the entropy */
     double *gap; /* (T) output: difference between the row's two largest scores;
                     or NULL */
     const double *q, *k, *v, *log_t;

@@ -198,7 +198,7 @@ class Model:
                        if block in self.arch[norm].get(l, ""))
 
     def draw_norms(self, l, module, n_in, n_out):
-        """Draws the arrays of WNorm and SNorm that a matrix has."""
+        """Draws random values for the arrays that WNorm or SNorm adds to a matrix."""
         n = 3 if module == "attn.c_attn" else 1
         norms = {self.norm_of_block(l, module, i) for i in range(n)}
         at = f"h.{l}.{module}."

@@ -144,8 +144,8 @@ TEST(a_plain_power_depends_on_scale_only_through_epsilon)
     }
 }
 
-/* If S is the sum of the powers of a row, each divided by that of the largest
- * score, the weights sum to S / (L eps + S). */
+/* If S is the sum of the powers of a row's scores, each divided by the power of
+ * the largest score, the weights sum to S / (L eps + S). */
 TEST(the_missing_mass_is_the_share_of_epsilon)
 {
     const form f = {4, 0.1, false, ES_LENGTH_VISIBLE};
@@ -236,9 +236,9 @@ TEST(a_plain_power_out_of_range_is_nan)
         }
 }
 
-/* With an epsilon, scores whose powers are too small for float32 have a weight
- * of 0 instead of NaN in the plain form; in the stable form they have normal
- * weights. */
+/* With an epsilon, scores whose powers are too small for float32 get a weight
+ * of 0 instead of NaN in the plain variant of PowerSoftmax; in the stable
+ * variant they get normal weights. */
 TEST(an_epsilon_keeps_small_scores_from_nan)
 {
     const form plain = {4, 1e-3, true, ES_LENGTH_NONE};

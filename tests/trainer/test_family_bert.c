@@ -51,7 +51,8 @@ static void expect(float got, double want, const char *name)
         fail_msg("%s is %g, not %g", name, (double)got, want);
 }
 
-/* With queries of 0, all visible keys have the same weight. */
+/* If all queries are 0, every visible key has the same weight, so the entropy
+ * of a row is the logarithm of its number of visible keys. */
 TEST(uniform_rows_have_the_logarithm_of_their_visible_keys)
 {
     float qkv[B * T * 3 * WIDTH];

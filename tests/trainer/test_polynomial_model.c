@@ -325,9 +325,10 @@ static void expect_levels(const char *arch, es_family family, int first,
 {
     es_model_config config = polynomial(arch);
     config.family = family;
-    config.polynomial.factors = 12; /* attention needs 4 + 2 + 12 levels */
-    config.polynomial.steps = 7;    /* a norm needs 2 * 7 + 3 levels */
-    config.polynomial.degree = 31;  /* an FFN needs 2 + 6 levels */
+    config.polynomial.factors = 12; /* attention then needs 4 + 2 + 12
+                                       multiplicative levels */
+    config.polynomial.steps = 7;    /* a norm then needs 2 * 7 + 3 levels */
+    config.polynomial.degree = 31;  /* an FFN then needs 2 + 6 levels */
     AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
     assert_true(choose(&s));
     assert_int_equal(es_model_levels(s.model, 0), first);

@@ -24,7 +24,8 @@ typedef struct es_follow {
     es_layers *layers;   /* descriptions of the run's layers; NULL if unknown */
     es_phase phase;
     bool over;        /* true once the run has ended and has been judged */
-    uint32_t version; /* checksum of the ended run that was judged */
+    uint32_t version; /* checksum of the run's description when its alerts
+                         were evaluated after its end */
     char uuid[ES_UUID_SIZE];
     es_follow_counts counts;  /* number of alerts by flag and severity */
     uint32_t *of_rules;       /* (number of rules) number of alerts of each

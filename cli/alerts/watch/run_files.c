@@ -225,8 +225,8 @@ static void note_failure(const es_watch_files *watch, es_watch_file *file,
     file->failed = true;
 }
 
-/* Reads one file. If the file cannot be read, the round continues; if the
- * handler refuses an alert, the round ends. */
+/* Reads one file. If this fails, the failure is noted and the caller reads the
+ * other files; if the handler refuses an alert, the caller stops. */
 static es_status read_file(es_watch_files *watch, es_watch_file *file,
                            es_stamp stamp)
 {

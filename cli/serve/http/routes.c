@@ -362,8 +362,9 @@ enum MHD_Result es_serve_routes_answer(void *user, es_connection *connection,
         return es_reply_error(connection, MHD_HTTP_CONTENT_TOO_LARGE,
                               "a request has no body");
     es_serve_peers_set(connection, true, false);
-    *context = &called; /* an answer to the first call would close the
-                           connection */
+    *context = &called; /* libmicrohttpd calls this function several times
+                           for a request; an answer to the first call would
+                           close the connection */
     return MHD_YES;
 }
 

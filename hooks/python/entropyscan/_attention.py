@@ -72,8 +72,8 @@ def _kinds(model: nn.Module) -> list[tuple[str, nn.Module, str]]:
         kind = _kind(module, names[cls])
         if kind is not None:
             found.append((name, module, kind))
-    # Drop a module of kind "weights" that contains another attention module, because
-    # the outer module only returns the weights of the inner module.
+    # Drop a module that only returns attention weights (kind "weights") if it contains
+    # another attention module, because the weights come from that inner module.
     found = [
         (name, module, kind)
         for name, module, kind in found

@@ -10,8 +10,8 @@
  * so that no two threads write to the same cache line. */
 #define ROW_UNIT 16
 
-/* Adds a vector of n sums from each thread to `to`. The threads have stored the
- * vectors at offset `first` of their scratch memory. */
+/* Adds the partial sums of all threads, n per thread, to `to`. Each thread has
+ * stored its sums at offset `first` of its scratch memory. */
 static void add_sums(const es_backend *backend, es_mem *to, size_t first, int n)
 {
     for (int t = 0; to && t < backend->n_threads; t++)
@@ -199,8 +199,8 @@ void es_cpu_spread_heads(es_backend *backend, es_mem *qkv, es_mem *rstd,
     es_team_run(backend->team, spread_part, &s);
 }
 
-/* Computes each head of to (n_kv_head,width) as the sum over the heads of from
- * (n_head,width) that share it. */
+/* Sums the gradients of the query heads, from (n_head,width), over the heads
+ * that share a key head, and writes the sums to `to` (n_kv_head,width). */
 static void add_heads(float *to, const float *from, const es_sharing *how)
 {
     const size_t width = (size_t)how->width;

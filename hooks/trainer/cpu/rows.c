@@ -241,8 +241,9 @@ static void row_part(const loss *l, es_share share, int row)
     l->row_loss[row] = (float)(lse - (double)es_bfloat_read(logit));
 }
 
-/* Returns the longest run of rows in the slab, starting at row `first`, in
- * which either all rows have a target or no row has one. */
+/* Returns the longest sequence of rows that starts at row `first` of the
+ * thread's range `slab` and in which either all rows have a target or no row
+ * has one. */
 static es_slab run_from(const loss *l, es_slab slab, int first)
 {
     const int end = slab.first + slab.n;

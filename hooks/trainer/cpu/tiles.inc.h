@@ -242,8 +242,8 @@ static inline ivec visible(int j, int half)
     return lane >= j;
 }
 
-/* Computes xt[c][i] = sum_j tile[j][i] y[j][c]. Keys from n_full on are masked
- * for some queries; in the `careful` form, the sum skips masked keys. */
+/* Computes xt[c][i] = sum_j tile[j][i] y[j][c]. The keys j >= n_full are masked
+ * for some queries; if `careful`, the sum skips these masked keys. */
 static void tile_gather(float *xt, const float *tile, const float *y,
                         int n_full, int n_keys, int narrow, bool careful)
 {

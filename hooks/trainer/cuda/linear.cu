@@ -45,8 +45,8 @@ static void multiply_plain(es_backend *backend, const es_gemm *product)
         es_device_trouble(backend->device, "a matrix product", 0);
 }
 
-/* Returns the weights in the number type that products of activations A
- * read. */
+/* Returns the weights in the number type that matrix products with activations
+ * of type A read. */
 template <class A>
 static const void *weights_for(es_backend *backend, const es_mem *weights)
 {
@@ -258,9 +258,9 @@ static void apply_act(es_backend *backend, es_mem *post, const es_mem *pre,
               es_split_of(n, es_at<A>(pre), es_at<A>(post)), act_of(how));
 }
 
-/* Returns true if cuBLASLt can fuse this activation into a product. It can only
- * fuse the tanh form of GELU: its ReLU turns NaN into 0, and cannot store both
- * pre and post. */
+/* Returns true if cuBLASLt can fuse this activation into a product. Only the
+ * tanh form of GELU can be fused: the ReLU of cuBLASLt turns NaN into 0, and
+ * cannot store both its input (pre) and its output (post). */
 static bool is_epilogue(const es_act *how)
 {
     return how->kind == ES_ACT_GELU_TANH;
@@ -347,8 +347,8 @@ __global__ void act_backward_kernel(A *d, A *post, double *slopes, const A *pre,
         slopes[blockIdx.x] = dslope;
 }
 
-/* Adds up slopes (n), in the order of blocks, and adds the sum to dslope
- * (1). */
+/* Sums the n partial gradients of the slope, one per thread block, in a fixed
+ * order, and adds the sum to dslope (1). */
 static __global__ void add_slopes_kernel(float *dslope, const double *slopes,
                                          int n)
 {

@@ -58,8 +58,8 @@ static es_status join(es_backend *backend, const char id[ES_RANK_ID_SIZE],
                : es_fail(ES_EIO, "CUDA: %s", cudaGetErrorString(code));
 }
 
-/* Starts a sum on the second stream. The sum begins when the operations that
- * the first stream contains at the time of this call are complete. */
+/* Starts a sum on the second stream. The sum begins when all operations that
+ * are now queued on the first stream are complete. */
 static void reduce(es_backend *backend, es_mem *x, size_t n, es_rank_sum how)
 {
     es_cuda_ranks *ranks = backend->ranks;

@@ -135,7 +135,8 @@ static ES_DEVICE void read_packs(row_packs<A, W, N> *row, int width)
     }
 }
 
-/* Loads the k-th pack of dy and of x, which begins at column j. */
+/* Loads the k-th vector (pack) of dy and of x of this lane, which begins at
+ * column j. */
 template <class A, int W, int N>
 static ES_DEVICE void take_pack(float (&d)[W], float (&v)[W],
                                 const row_packs<A, W, N> *row, int k, int j)
@@ -279,8 +280,8 @@ static int count_warps(int n_slots)
     return (int)(n < 1 ? 1 : n < ES_THREADS / 32 ? n : ES_THREADS / 32);
 }
 
-/* Returns the kernel for rows of this width. Rows of up to 4 packs per lane are
- * kept in registers. */
+/* Returns the kernel for rows of this width. Rows of at most 4 vector loads
+ * (packs) per lane are kept in registers. */
 template <class A>
 static void (*norm_backward_of(int width, bool fits))(A *, const A *, const A *,
                                                       norm_backward)
@@ -332,8 +333,8 @@ static void layer_norm_backward(es_backend *backend, es_mem *dx,
               (const float *)n.partial, (int)blocks, width);
 }
 
-/* The result also covers the scratch memory of other files in this folder that
- * process rows or compute sums. */
+/* Returns a size that is also sufficient for the other files in this folder
+ * that process rows or compute sums. */
 size_t es_cuda_rows_scratch(const es_extents *largest)
 {
     const size_t norm =

@@ -42,8 +42,8 @@ typedef struct es_layer_memory {
      * qkv; the backward pass replaces them by their gradients. NULL in families
      * without separate q, k and v */
     es_mem *q, *k, *v;
-    es_mem *head_rstd; /* (N,H + key heads) 1/rms of q and k in the heads'
-                          norms; NULL without --qk-norm */
+    es_mem *head_rstd; /* (N,H + key heads) 1/rms of each head's q and k;
+                          NULL without --qk-norm */
     es_mem *qkv;       /* (N,3a) q, k and v as the attention reads them */
     es_mem *saved;     /* (B,H,T,ES_N_SAVED) values that attention saves for the
                           backward pass */
@@ -73,8 +73,8 @@ typedef struct es_tally {
     es_control control;
     double ce, ereg; /* sums of the cross-entropy and of the entropy regulariser
                         over the passes */
-    double squares; /* sum of squares of the gradients, which contain the factor
-                       loss_scale */
+    double squares;  /* sum of squares of the gradients, which are still
+                        multiplied by loss_scale */
     /* number of micro-batches of the training run before the current
      * micro-batch */
     uint64_t pass;
@@ -143,7 +143,8 @@ struct es_model {
                        targets */
     /* (B,T) int32 tokens and targets of the current pass */
     es_mem *tokens, *targets;
-    es_mem *patches;  /* (N,C P P) patches of the images; NULL without images */
+    es_mem *patches;  /* (N, C*P*P) patches of the images; NULL without
+                         images */
     es_mem *embedded; /* (N,d) embedding before its norm; NULL if the embedding
                          has no norm */
     es_mem *mean_e, *rstd_e; /* (N) mean and 1/deviation of each row in the
@@ -167,8 +168,9 @@ struct es_model {
     es_mem *du;   /* (N,d) gradient of a sub-block's input */
     es_mem *df;   /* (N,d) gradient of the FFN's output, if the output is scaled
                      or dropped */
-    es_mem *dheads;   /* (N,a) gradient of the heads' outputs; it is du unless
-                         the sub-blocks are parallel or a is not d */
+    es_mem *dheads;   /* (N,a) gradient of the heads' outputs; the same
+                         memory as `du` unless the sub-blocks are parallel or
+                         the width a of all heads differs from d */
     es_mem *dlog_t;   /* (H,T) f32 gradient of a layer's log_t; NULL without
                          SM(t,direct) */
     es_mem *dentropy; /* (B,H,T) f32 gradient of row entropies; NULL without the
@@ -216,8 +218,9 @@ struct es_model {
 
     bool weights_are_stale; /* parameters have changed since the normalised
                                weights were last computed */
-    bool copies_are_stale;  /* parameters were changed by something other than
-                               adamw, so the back-end must refresh its copies */
+    bool copies_are_stale;  /* parameters were changed by something other
+                               than adamw, so the back-end must update its
+                               copies of the parameters */
     bool iteration_is_due;  /* SNorm runs its power iteration in the next
                                training pass */
 
@@ -233,7 +236,8 @@ struct es_model {
                          gradients were zeroed (es_model_is_overwritten) */
     bool reduces;     /* the current backward pass is the last one of a step, so
                          es_model_reduce_layer starts reductions */
-    /* the following operations belong to the sequence of a step */
+    /* true while the operations of a training step are issued; they may form a
+     * captured sequence */
     bool is_in_step;
     bool drops;            /* the last forward pass used dropout */
     uint64_t pass;         /* number of the training run's next pass */
