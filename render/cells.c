@@ -21,8 +21,8 @@ enum { LEFT = 0x55, RIGHT = 0xaa, TOP = 0x0f, ALL = 0xff };
 typedef struct sketch {
     const es_picture *picture;
     es_screen *screen;
-    /* (4 * height, 2 * width) pixels, 0x..RRGGBB; all: with all shapes; areas:
-       without lines */
+    /* (4 * height, 2 * width) pixels as 0x..RRGGBB: `all` shows all shapes,
+       `areas` all shapes except lines */
     const uint32_t *all, *areas;
     size_t stride;        /* number of pixels from one row to the next */
     double width, height; /* size of a cell in points */

@@ -26,8 +26,8 @@ typedef struct es_esf_pieces {
  * Returns n bytes at an offset of the file, which are valid until the next
  * call.
  *
- *   n      number of bytes ahead minimum number of bytes to read ahead, unless
- *   the file ends earlier
+ *   n      number of bytes
+ *   ahead  minimum number of bytes to read ahead, unless the file ends earlier
  *
  * Returns ES_OK; ES_DONE if the file ends earlier; ES_EIO without a message,
  * with the reason in errno; ES_ENOMEM.

@@ -28,9 +28,8 @@ typedef enum es_esf_kind {
 #define ES_ESF_RECORD_BYTES 8 /* bytes of a record's kind and length */
 
 /**
- * The process that writes the fragment. A reader compares host and boot with
- * its own machine's to find out whether the pid and the clock are of its
- * machine.
+ * The process that writes the fragment. The pid and the clock are meaningful
+ * to a reader only if `host` and `boot` equal those of the reader's machine.
  */
 typedef struct es_esf_writer {
     const char *host, *boot; /* name of the host; its

@@ -14,8 +14,8 @@ static int is_valid(double k, double error)
 
 es_polynomial_cost es_polynomial_inverse(double k, double error)
 {
-    /* The rate is -log of the initial error (k - 1) / (k + 1). log1p is
-     * accurate even if this error is near 1. */
+    /* The convergence rate is -log of the initial error (k - 1) / (k + 1).
+     * log1p is accurate even if this error is near 1. */
     const double rate = -log1p(-2 / (k + 1));
     if (!is_valid(k, error))
         return (es_polynomial_cost){-1, -1};

@@ -76,8 +76,8 @@ es_status es_cost_print_polynomials(FILE *stream)
     fputs("\n"
           "GELU as x p(u), u = 1.702 x, where p is a Chebyshev approximation "
           "of the sigmoid: for each degree of p,\n"
-          "the error that p adds to the 0.0203 of x sigmoid(u); beyond the "
-          "range, this error grows without bound\n",
+          "the error that p adds to the error 0.0203 of x sigmoid(u); beyond "
+          "the range, this error grows without bound\n",
           stream);
     return print_gelu(stream);
 }

@@ -20,7 +20,7 @@ typedef struct es_push_worker {
 /** The state of a run whose judging continues at the next push of its file. */
 typedef struct es_push_judged es_push_judged;
 
-/** The state of a file, which is kept between rounds. */
+/** State of a pushed file that is kept until the file is pushed again. */
 typedef struct es_push_known {
     es_stamp stamp;
     bool is_done, is_reported;

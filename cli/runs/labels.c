@@ -85,9 +85,9 @@ static void classify_values(maker *m, size_t k)
     }
 }
 
-/* Assigns a number to each run's combination of its number in `base` (n) and
-   its value of setting k, in m->space. Returns the number of different
-   combinations. */
+/* Numbers the distinct combinations of two values of each run: its number in
+   `base` (n) and its value of setting k. Writes each run's number to m->space.
+   Returns the number of different combinations. */
 static size_t combine_setting(const maker *m, const uint64_t *base, size_t k)
 {
     for (size_t i = 0; i < m->n; i++)
@@ -95,8 +95,8 @@ static size_t combine_setting(const maker *m, const uint64_t *base, size_t k)
     return rank_numbers(m->space, m->sorted, m->n);
 }
 
-/* Assigns a number to each run's combination of all chosen settings, in
-   m->joint. Returns the number of different combinations. */
+/* Numbers the distinct combinations of all chosen settings, and writes each
+   run's number to m->joint. Returns the number of different combinations. */
 static size_t join_chosen(maker *m)
 {
     size_t n_distinct = 1;

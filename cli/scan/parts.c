@@ -416,7 +416,7 @@ static es_status report_missing(const es_scan_options *options, int64_t job)
                           job, k, file.path, remedy_of(state));
         else
             es_print_note("task %" PRId64
-                          "_%zu of Slurm wrote no part: %s: see %s: %s",
+                          "_%zu of Slurm wrote no part (%s); see %s: %s",
                           job, k, *state ? state : "Slurm no longer knows it",
                           file.path, remedy_of(state));
     }

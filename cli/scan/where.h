@@ -22,8 +22,9 @@ typedef struct es_criterion {
 /** One condition: a criterion, a relation and a value. */
 typedef struct es_condition {
     es_criterion by;
-    unsigned relation; /* set of ES_BELOW, ...: the orders of the run's value
-                          and the given value that satisfy the condition */
+    unsigned relation;        /* set of flags such as ES_BELOW: the results of
+                                 comparing the run's value with the given value that
+                                 satisfy the condition */
     char text[ES_WHERE_TEXT]; /* the given value */
     double number;            /* the given value as a number; NaN if it is not a
                                  number */
@@ -58,7 +59,8 @@ bool es_where_holds(const es_where *where, const es_run_summary *run);
 /** Returns true if a condition refers to a member of the configuration. */
 bool es_where_reads(const es_where *where);
 
-/** Returns true if a condition needs the run to be judged. */
+/** Returns true if a condition refers to flags, which exist only once the run's
+ *  samples have been judged. */
 bool es_where_judges(const es_where *where);
 
 /** An order of runs. A zero-initialised order keeps the order of reading. */

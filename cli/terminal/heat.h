@@ -26,8 +26,8 @@ typedef struct es_heat_scale {
  */
 typedef struct es_heat_layout {
     int n_layers, n_heads;
-    int columns, halves; /* width of a place in characters, and height in half
-                            characters */
+    int columns, halves; /* width of a head's rectangle in characters, and
+                            its height in half characters */
     /* Number of layers and number of heads that are merged in one place; 1 if
      * there is enough space for all. */
     int layers_in, heads_in;
@@ -36,9 +36,9 @@ typedef struct es_heat_layout {
 
 /**
  * Returns the largest layout that fits into `width` columns and `height` rows,
- * both at least 1. A place is 2 x 2 half characters large only if `roomy` is
- * true, otherwise 1 x 1. If this is still too large, several adjacent layers or
- * heads share a place.
+ * both at least 1. The rectangle of a head (its place) is 2 x 2 half
+ * characters only if `roomy` is true, otherwise 1 x 1. If this is still too
+ * large, several adjacent layers or heads share a place.
  */
 es_heat_layout es_heat_fit(int n_layers, int n_heads, int width, int height,
                            bool roomy, es_depth depth);

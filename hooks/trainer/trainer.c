@@ -158,7 +158,8 @@ static es_status reserve_batch(es_trainer *trainer)
     trainer->inputs = es_resize(NULL, n, sizeof *trainer->inputs);
     trainer->targets = es_resize(NULL, n, sizeof *trainer->targets);
     if (!trainer->inputs || !trainer->targets)
-        return es_fail(ES_ENOMEM, "out of memory for a micro-batch of %d x %d",
+        return es_fail(ES_ENOMEM,
+                       "out of memory for a micro-batch of %d x %d tokens",
                        config->batch, config->ctx);
     return ES_OK;
 }

@@ -96,7 +96,8 @@ def needed(k, error):
 
 
 class Layer:
-    """A layer of a checkpoint, its inputs, and the range of its denominators."""
+    """A layer of a checkpoint, its inputs, and the range of the denominators of its
+    PowerSoftmax."""
 
     def __init__(self, checkpoint, tokens, layer, n_calibrate):
         config, arrays = load(checkpoint)

@@ -156,8 +156,8 @@ def test_reentrant_checkpoints_are_refused(run_file):
         with pytest.raises(RuntimeError, match="0 layers.*use_reentrant=False"):
             rec.penalty()
         loss.backward()
-        # After backward(), in which the checkpoint repeats the forward pass, the
-        # penalty still has no entropies.
+        # After backward(), in which gradient checkpointing repeats the forward pass,
+        # penalty() still has no entropies.
         with pytest.raises(RuntimeError, match="0 layers"):
             rec.penalty()
 

@@ -165,7 +165,7 @@ for case in 'TIMEOUT:give it more time (-- --time=...) or more --tasks, and repe
     says "${case%%:*}"
     PATH=$PWD/fake:$PATH "$scan" summarise tree --slurm --tasks 2 2>err
     same_text "${case%%:*}: what to do about it" \
-        "entropy-scan: task 7_1 of Slurm wrote no part: ${case%%:*}: see summary.parts/slurm-7_1.out: ${case#*:} the command" \
+        "entropy-scan: task 7_1 of Slurm wrote no part (${case%%:*}); see summary.parts/slurm-7_1.out: ${case#*:} the command" \
         "$(grep 7_1 err)"
 done
 finish

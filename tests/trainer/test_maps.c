@@ -14,7 +14,8 @@ AUTO_OF(es_measure, es_measure_free)
 
 enum { L = 2, H = 3, D = 12, WIDTH = D / H, T = 5, B = 2 };
 
-/** Computes the weights a (i + 1) of query i of a head by their definition. */
+/** Computes the attention weights of query i of head h, which are the i + 1
+ *  elements of `a`, by their definition. */
 static void weigh(double *a, const double *qkv, int h, int i,
                   const es_arch *arch, double t)
 {

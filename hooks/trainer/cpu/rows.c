@@ -218,7 +218,7 @@ static int columns_from(const loss *l, int first)
 }
 
 /* Computes the loss of a row of bf16 logits: computes the log-sum-exp of each
- * piece of the row, and combines the results. */
+ * part of the row that fits in the panel, and combines the results. */
 static void row_part(const loss *l, es_share share, int row)
 {
     const size_t at = (size_t)row * (size_t)l->vocab;

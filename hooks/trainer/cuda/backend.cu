@@ -10,9 +10,9 @@
 struct es_cuda_own {
     char *viewed; /* host memory that `view` returns, owned by the back-end */
     size_t viewed_bytes;
-    /* has_run marks sequences that have run once. A sequence is captured only
-     * afterwards, so that the set-up of its first run is not captured.
-     * `sequence` is the current sequence. */
+    /* has_run marks the sequences of operations that have run once. A sequence
+     * is captured as a CUDA graph only after its first run, so that the set-up
+     * of the first run is not captured. `sequence` is the current sequence. */
     bool has_run[ES_MAX_SEQUENCES];
     bool captures;
     int sequence;

@@ -228,8 +228,8 @@ static ES_DEVICE void activate_lanes(A *post, const A *pre, const act *how,
     es_store(post, x);
 }
 
-/* Computes post = act(pre), where `split` divides the arrays into packs and
- * single elements. */
+/* Computes post = act(pre). `split` divides the arrays into packs, which are
+ * loaded as vectors, and remaining single elements. */
 template <class A>
 __global__ void act_kernel(A *post, const A *pre, es_split split, act how)
 {

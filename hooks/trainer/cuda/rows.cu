@@ -114,7 +114,7 @@ struct row_packs {
     uint4 of_dx[N > 0 ? N : 1], of_dy[N > 0 ? N : 1], of_x[N > 0 ? N : 1];
 };
 
-/* Returns the first column of the k-th pack that the lane processes. */
+/* Returns the first column of the k-th vector load (pack) of the lane. */
 template <int W>
 static ES_DEVICE int pack_at(int k)
 {

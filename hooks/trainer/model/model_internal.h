@@ -209,8 +209,7 @@ struct es_model {
 
     /* captured_scale has been set; captured_config has been set */
     bool has_captured_scale, has_captured_config;
-    double captured_scale; /* scale of the gradients with which operations were
-                              captured */
+    double captured_scale; /* gradient scale that the captured operations use */
     es_train_config captured_config;
 
     es_mem *dweight; /* f32 gradient of one normalised weight */
