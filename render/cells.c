@@ -308,7 +308,8 @@ static void draw_cell(sketch *s, int column, int row)
     uint32_t all[N_PIXELS], areas[N_PIXELS];
     take_pixels(all, s, s->all, column, row);
     take_pixels(areas, s, s->areas, column, row);
-    /* At the edge of an area, the edge is more important than a line. */
+    /* In a cell at the edge of an area, the edge is drawn instead of a line
+     * that crosses the cell. */
     split cell = split_cell(areas, find_paper(areas));
     const bool lines = !cell.mask && memcmp(all, areas, sizeof all) != 0;
     if (lines)

@@ -19,14 +19,15 @@
  *   out      as wide and high as the page, rounded up to whole cells; the
  *            caller frees it
  *   columns  maximum width of the grid in cells; if the page is wider, each
- * cell shows more points. 0: no maximum depth    ASCII: letters and punctuation
- * marks show shapes, the darker the more a colour differs from the background;
- * otherwise blocks and dots in colours
+ *            cell shows more points. 0: no maximum
+ *   depth    ASCII: letters and punctuation marks show shapes, the darker the
+ *            more a colour differs from the background; otherwise blocks and
+ *            dots in colours
  *
- * Texts are written one character per cell, and begin, end or are centred where
- * they do in the picture. A text that would touch another text is moved by a
- * cell, or left out if there is no space next to it either. Vertical texts are
- * written downwards.
+ * Texts are written one character per cell, and begin, end or are centred
+ * where they do in the picture. A text that would touch another text is moved
+ * by a cell, or left out if there is no space next to it either. Vertical
+ * texts are written downwards.
  *
  * Returns ES_OK; ES_ENOMEM, also if memory ran out while the picture was made;
  * ES_EUSAGE if the grid would have more than ES_CELLS_MOST cells.

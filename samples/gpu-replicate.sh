@@ -3,7 +3,7 @@
 #        make gpu-replicate ARCH=... MINUTES=...
 # Trains GPT-2 small (L=12, H=12, d=768, T=128) with the published settings and an
 # effective batch of 512, in bf16 on the GPU for about MINUTES. The number of steps is
-# chosen to fit this time, so that the learning rate schedule ends with the training.
+# chosen to fit this time, so that the learning rate schedule ends with the run.
 # The run file is kept in OUT; no checkpoint is written.
 #
 #   OUT    folder of the run file (BUILD/gpu)

@@ -240,8 +240,8 @@ static void make_tables(getopt_tables *out, const es_command *command)
     }
 }
 
-/* Returns the row that getopt's result `found` refers to; NULL if no row
-   does. */
+/* Returns the entry of the option table that getopt's result `found` refers to;
+   NULL if there is none. */
 static const es_option *found_option(const es_command *command, int found)
 {
     if (found >= FIRST_LONG)

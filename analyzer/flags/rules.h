@@ -1,8 +1,9 @@
 /**
  * Rules: user-defined alerts in addition to the flags. A rule compares one
- * series with a threshold. Like the judge of flags.h it receives samples in the
- * order of their steps and reports episodes, in constant memory, with the same
- * code for a finished and a growing file.
+ * series with a threshold. Like the detector of flags (flags.h), rules receive
+ * samples in the order of their steps and report episodes, in constant memory,
+ * with the same code for a finished and a growing file. An episode is a period
+ * in which a condition holds.
  */
 #ifndef ES_RULES_H
 #define ES_RULES_H
@@ -10,9 +11,9 @@
 #include "analyzer/flags/flags.h"
 
 /**
- * The values of a sample that a rule compares. Each head, each layer, or the
- * run is a unit with a separate count of consecutive samples and a separate
- * history.
+ * The values of a sample that a rule compares with its threshold. Each head,
+ * each layer, or the run as a whole is a unit: it has a separate count of
+ * consecutive samples and a separate history.
  */
 typedef enum es_rule_aggregate {
     ES_RULE_HEAD,       /* every head separately; only for series of heads */
@@ -38,10 +39,10 @@ typedef enum es_rule_reference {
     ES_RULE_NUMBER,   /* 1 */
     ES_RULE_CEILING,  /* ceiling of the entropy, ln(T!)/T; if the ceiling is
                          unknown, the rule is not applied */
-    ES_RULE_HISTORY,  /* median of the unit's values since the warm-up; see
-                         es_rules_push */
-    ES_RULE_BASELINE, /* value of the same unit in the baseline run, at the
-                         same step */
+    ES_RULE_HISTORY,  /* median of the earlier values of the same head, layer
+                         or run since the warm-up; see es_rules_push */
+    ES_RULE_BASELINE, /* value of the same head, layer or run in the baseline
+                         run, at the same step */
     ES_N_RULE_REFERENCES
 } es_rule_reference;
 
@@ -70,14 +71,15 @@ typedef struct es_rule {
     double share; /* smallest share of heads, for ES_RULE_SHARE; default 0.5 */
     double end;   /* threshold (for ES_RULE_SHARE: smallest share) at which an
                      open episode continues; NaN: the same as for opening */
-    uint32_t samples; /* number of consecutive samples that open an
-                         episode; default 1 */
-    double warm_up;   /* share of the planned steps, from the start, that is not
-                         judged; unused if their number is unknown; default 0 */
-    int64_t warm_up_end;  /* first judged step, if later than the end of
-                             warm_up */
-    uint32_t cool_down;   /* number of samples after an episode at which no
-                             new episode opens; default 0 */
+    uint32_t samples;    /* number of consecutive samples that open an
+                            episode; default 1 */
+    double warm_up;      /* share of the planned steps, from the start, in which
+                            the rule is not applied; unused if the number of
+                            steps is unknown; default 0 */
+    int64_t warm_up_end; /* first step at which the rule is applied, if
+                            later than the end of warm_up */
+    uint32_t cool_down;  /* number of samples after an episode at which no
+                            new episode opens; default 0 */
     es_severity severity; /* warning */
     es_rule_action action;
 } es_rule;
@@ -94,8 +96,8 @@ const char *es_rule_action_name(es_rule_action); /* "none", "stop" */
 double es_rule_worse(const es_rule *rule, double a, double b);
 
 /**
- * Returns true if the rule can judge samples of n values in a run of this
- * shape.
+ * Returns true if the rule can be applied to samples of n values in a run of
+ * this shape.
  */
 bool es_rule_fits(const es_rule *rule, const es_judge_run *run, size_t n);
 
@@ -148,8 +150,8 @@ void es_rules_announce(es_rules *rules, es_rule_handler *handler, void *user);
  *
  * Missing values are skipped: a unit without a measured value keeps its state.
  *
- * NaN and infinities are never compared. A unit with non-finite values is
- * judged by its finite values. These may open or extend an episode; but as long
+ * NaN and infinities are never compared. For a unit with non-finite values, the
+ * finite values are compared. These may open or extend an episode; but as long
  * as the unit has non-finite values, its episode does not end and its count of
  * consecutive samples is not reset. (An episode of a share ends if the share
  * would be too small even if the comparison held for all non-finite values.)
@@ -159,7 +161,7 @@ void es_rules_announce(es_rules *rules, es_rule_handler *handler, void *user);
  * The history is a histogram with 32 bins per octave over 24 octaves, 12 below
  * and 12 above the unit's first positive value; its lower median is exact to
  * 1/64. Values for which the comparison holds are not added, so that a long
- * episode does not shift the median. A unit is not judged if its history has
+ * episode does not shift the median. A unit is ignored if its history has
  * fewer than three or fewer than `samples` values, or if the median or the
  * baseline value is not above zero.
  *
@@ -170,9 +172,10 @@ void es_rules_push(es_rules *rules, const char *series, bool eval, int64_t step,
                    const float *values, size_t n);
 
 /**
- * Adds a sample of the baseline run, which must have the same numbers of layers
- * and heads. It must be added before the run's own sample of the same step. A
- * step for which the baseline has no sample is not judged.
+ * Adds a sample of the baseline run, which must have the same numbers of
+ * layers and heads. It must be added before the run's own sample of the same
+ * step. Rules that refer to the baseline are not applied at steps for which
+ * the baseline has no sample.
  */
 void es_rules_push_baseline(es_rules *rules, const char *series, bool eval,
                             int64_t step, const float *values, size_t n);
@@ -184,8 +187,8 @@ void es_rules_push_baseline(es_rules *rules, const char *series, bool eval,
 uint64_t es_rules_nonfinite(const es_rules *rules, size_t rule);
 
 /**
- * Reports the open episodes with `stands` set. This must be the last call for
- * `rules`.
+ * Reports the episodes that are still open, with `stands` set. This must be
+ * the last call for `rules`.
  */
 void es_rules_finish(es_rules *rules);
 

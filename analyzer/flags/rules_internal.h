@@ -10,16 +10,18 @@
  * first sample all fields are 0.
  */
 typedef struct es_rule_unit {
-    int64_t onset, last; /* steps of the first and last sample of the streak */
-    double worst;        /* worst value of the streak */
+    int64_t onset, last; /* steps of the first and last of the consecutive
+                            samples at which the condition held */
+    double worst;        /* worst value in these samples */
     uint32_t streak;     /* number of consecutive samples at which the
                             condition held */
-    bool active;         /* true if the unit is part of the open episode */
+    bool active;         /* true if this head, layer or run is part of the
+                            open episode */
 } es_rule_unit;
 
 /**
- * Histogram of the values of a unit, scaled so that the first value falls into
- * the middle bins.
+ * Histogram of the values of one head, layer or run, scaled so that the first
+ * value falls into the middle bins.
  */
 typedef struct es_rule_history {
     es_history scaled;

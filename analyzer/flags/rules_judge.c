@@ -1,13 +1,15 @@
-/* Applies rules to samples. Each unit (head, layer, share or run) counts its
-   consecutive samples; all units of a rule share one episode. rules_measure.c
-   computes the value of a unit and its reference. */
+/* Applies rules to samples. Each unit (a head, a layer, a share of heads, or
+   the run) counts its consecutive samples; all units of a rule share one
+   episode. rules_measure.c computes the value of a unit and the value that it
+   is compared with. */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/rules_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The result of comparing a unit's value with the threshold. */
+/* The result of comparing the value of a head, layer or run with the
+ * threshold. */
 typedef enum verdict {
     UNKNOWN, /* the value is missing or NaN, or has no reference value */
     CLEAR,
@@ -22,8 +24,8 @@ typedef struct rule_sample {
 
 /* --- one unit -------------------------------------------------------------*/
 
-/* Returns the threshold for a unit: rule->end if the unit is part of the open
-   episode and `end` is set, otherwise `threshold`. */
+/* Returns the threshold for a head, layer or run: rule->end if it is part of
+   the open episode and `end` is set, otherwise `threshold`. */
 static double pick(const es_rule *rule, bool active, double threshold)
 {
     return active && !isnan(rule->end) ? rule->end : threshold;
@@ -122,9 +124,9 @@ static void clear_marks(es_rule_state *state)
     memset(state->heads, 0, state->n_layers * state->n_heads);
 }
 
-/* Marks heads and layers for the episode of a rule that compares a share. Marks
-   are set from the start of a streak, even before the streak is long enough for
-   an episode. */
+/* Marks heads and layers for the episode of a rule that compares a share of
+   heads. Marks are set from the first sample for which the comparison holds,
+   even before there are enough consecutive samples for an episode. */
 static void mark_share(es_rule_state *state, const rule_sample *sample)
 {
     size_t n = state->n_heads;
@@ -208,8 +210,8 @@ static void join_episode(es_rule_state *state, size_t index)
     }
 }
 
-/* Opens, continues or ends the rule's episode after all units of a sample have
-   been judged. */
+/* Opens, continues or ends the rule's episode after all heads or layers of a
+   sample have been compared with the threshold. */
 static void conclude(es_rules *rules, size_t index)
 {
     es_rule_state *state = &rules->states[index];

@@ -116,7 +116,7 @@ static void put_flags(const page *p)
     es_text text = es_text_begin(severities, sizeof severities);
     put_title(p, "FLAGS");
     put_paragraph(
-        p, "Flags are not stored: every reader judges the samples by its own "
+        p, "Flags are not stored: every reader detects them by its own "
            "rules (entropy-scan rules prints them). entropy-scan explain KIND "
            "prints the causes of a flag and its remedies.");
     for (size_t i = 0; i < ES_N_FLAG_KINDS; i++)
@@ -129,7 +129,7 @@ static void put_flags(const page *p)
 
 static const es_named_text events[] = {
     {"nan", "the loss became NaN or infinite"},
-    {"stop", "the training was requested to stop"},
+    {"stop", "a stop of training was requested"},
     {"dropped",
      "steps that were not recorded, because the recorder's queue was full"},
     {"log", "another program removed or truncated the file or its log; at "

@@ -17,25 +17,26 @@ typedef struct es_push_worker {
     es_push_result result; /* counts of what this worker has pushed */
 } es_push_worker;
 
-/** The state of a run whose judging continues at the next push of its file. */
+/** State of detecting the flags of a run, which continues when its file is
+ *  pushed again. */
 typedef struct es_push_judged es_push_judged;
 
 /** State of a pushed file that is kept until the file is pushed again. */
 typedef struct es_push_known {
     es_stamp stamp;
     bool is_done, is_reported;
-    es_push_judged **judged; /* (n_judged) state of judging each run; elements
-                                may be NULL */
+    es_push_judged **judged; /* (n_judged) state of detecting the flags of
+                                each run; elements may be NULL */
     size_t n_judged;
     char path[];
 } es_push_known;
 
-/** Returns true if the judging of at least one run of the file will continue,
- *  because the run has not ended. */
+/** Returns true if at least one run of the file has not ended, so that the
+ *  detection of its flags continues at the next push. */
 bool es_push_known_grows(const es_push_known *known);
 
-void es_push_known_forget(es_push_known *known); /* frees the states of the
-                                                    judged runs */
+void es_push_known_forget(es_push_known *known); /* frees the states of flag
+                                                    detection */
 
 /**
  * A file to be pushed. All members except path, stamp and known are initially

@@ -495,7 +495,7 @@ static es_status show_runs(scan *s)
                           heard->nonfinite == 1 ? "" : "s", rule->series,
                           phase);
         if (!heard->any)
-            es_print_note("rule %s: not judged: no run has a sample of %s (%s)",
+            es_print_note("rule %s not applied: no run has a sample of %s (%s)",
                           rule->name, rule->series, phase);
     }
     if (s->n_left_out && s->n_left_out == s->n_shown && !s->options.quiet &&

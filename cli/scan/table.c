@@ -23,7 +23,8 @@ struct es_table {
     bool several_files;
     bool unlike_file;             /* true if the name of some run differs from
                                      its file name */
-    es_max_policy policy;         /* policy of m, the upper edge of the bands */
+    es_max_policy policy;         /* how m, the upper end of the entropy
+                                     bands, is chosen */
     double m;                     /* upper end m of the bands of the run that
                                      was added last */
     char *path;                   /* path of the first run; NULL before the

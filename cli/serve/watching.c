@@ -454,8 +454,8 @@ static void send_run(watching *w, shown_run *run)
     free(text);
 }
 
-/* Computes the maximum m over all runs. Only runs whose band counts change as a
- * consequence are sent again. */
+/* Computes the largest m of all runs (the upper end of the entropy bands). Only
+ * runs whose band counts change as a consequence are sent again. */
 static void set_observed(watching *w)
 {
     double observed = NAN;

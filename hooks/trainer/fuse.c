@@ -261,6 +261,6 @@ void es_fuse_print(FILE *out, const es_fuse_result *result)
     if (result->n_dropped == 0)
         fprintf(out, "%s (tolerance %g)\n",
                 result->is_equal ? "equal except for rounding"
-                                 : "different by more than rounding errors",
+                                 : "different by more than rounding error",
                 ES_FUSE_TOLERANCE);
 }

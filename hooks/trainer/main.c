@@ -46,8 +46,8 @@ static void catch_signals(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     /* A write to a closed standard error, or a checkpoint larger than the limit
-     * on file sizes, must not end the training. Ignore both signals, so that
-     * the writes fail with an error instead. */
+     * on file sizes, must not end the training run. Ignore both signals, so
+     * that the writes fail with an error instead. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
 }
@@ -204,7 +204,7 @@ static void show_warning(void *user, const char *message)
 
 /* --- train --------------------------------------------------------------- */
 
-/** Prints the result of the training as one line on standard output. */
+/** Prints the result of the training run as one line on standard output. */
 static void print_result(const es_settings *settings,
                          const es_train_result *result)
 {
@@ -468,7 +468,7 @@ static int report_fuse(const es_settings *settings,
     fprintf(stderr, "entropy-train: %s: not written, because %s\n",
             settings->fused,
             isfinite(result->loss_before.ce)
-                ? "the results differ by more than rounding"
+                ? "the results differ by more than rounding error"
                 : "the loss of the weights is not finite");
     return EXIT_RESULT;
 }
@@ -633,8 +633,8 @@ static const es_named_text environment[] = {
     {NULL, NULL}};
 static const es_named_text files[] = {
     {"RUN.db", "the run file, which entropy-scan shows, even while it grows"},
-    {"RUN.db.stop", "stops the training cleanly"},
-    {"RUN.db.ranks", "lets the ranks of a training find each other; removed "
+    {"RUN.db.stop", "stops training cleanly"},
+    {"RUN.db.ranks", "lets the ranks of a run find each other; removed "
                      "once they are connected"},
     {"DIR/NAME-STEP.safetensors", "the checkpoints of --checkpoint DIR"},
     {NULL, NULL}};

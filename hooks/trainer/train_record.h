@@ -48,7 +48,7 @@ void es_train_record_event(es_train_record *record, int64_t step,
                            const char *message);
 
 /** Returns the message of the recorder's first failure, or NULL. Failures of
- *  the recorder never stop the training. */
+ *  the recorder never stop training. */
 const char *es_train_record_trouble(const es_train_record *record);
 
 bool es_train_record_stop_requested(const es_train_record *record);

@@ -521,8 +521,8 @@ static bool has_device(const es_ops *ops)
     return status == ES_OK;
 }
 
-/** Checks that the first micro-batch of the training and the first micro-batch
- *  of an evaluation can be drawn. */
+/** Checks that the first micro-batch of training and the first micro-batch of
+ *  an evaluation can be drawn. */
 static es_status try_batches(es_trainer *trainer)
 {
     const es_model_config *config = &trainer->settings.model;

@@ -5,8 +5,8 @@
 
 #include "render/figures/axis.h"
 
-/** Number of parts of a bar of heads: one for each quarter of the entropies
- *  from 0 to the maximum m, and one for NaN and infinity. */
+/** Number of parts of the bar that shows a run's heads: one for each quarter of
+ *  the range from 0 to m, the largest entropy, and one for NaN and infinity. */
 #define ES_OVERVIEW_SHARES 5
 
 /** A text column of the overview. */

@@ -1,14 +1,14 @@
 """Prunes trials of Optuna whose attention heads collapse or become NaN.
 
-Copy this file into your project. If the training runs in the same process and records
-into a run file, use a callback, which may be called at every step:
+Copy this file into your project. If training runs in the same process and records into
+a run file, use a callback, which may be called at every step:
 
     prune = EntropyPruning(trial, "trial-7.db")
     for step in range(steps):
         ...
         prune()                             # may raise optuna.TrialPruned
 
-train() starts and monitors a training that is a separate program:
+train() starts and monitors a training program in a separate process:
 
     run = train(trial, ["entropy-train", ..., "--out", path], path)
     return run["eval_loss"]
@@ -54,8 +54,8 @@ class EntropyPruning:
 
     def look(self, last=False):
         """Checks the run now: raises optuna.TrialPruned, or returns the run as in
-        `entropy-scan --json`, or None if there is no sample yet. With `last`, after
-        the training, a run without samples raises RuntimeError."""
+        `entropy-scan --json`, or None if there is no sample yet. With `last`, which is
+        set after the run has ended, a run without samples raises RuntimeError."""
         run = self._ask(last)
         flags = [flag for flag in run["flags"] if flag["stands"]
                  and flag["severity"] in self.severities] if run else []
@@ -84,9 +84,9 @@ def train(trial, command, run, grace=30.0, **options):
     ended, as in `entropy-scan --json`.
 
     Checks the run like EntropyPruning(trial, run, **options). If the trial is pruned,
-    requests the training to stop, terminates the training after `grace` seconds, and
-    raises optuna.TrialPruned. Raises RuntimeError with the last lines of output if the
-    training fails by itself."""
+    requests the command to stop, terminates it after `grace` seconds, and raises
+    optuna.TrialPruned. Raises RuntimeError with the last lines of output if the
+    command fails by itself."""
     if os.path.exists(run):
         raise RuntimeError(f"{run}: already exists")
     prune = EntropyPruning(trial, run, **options)
@@ -111,8 +111,8 @@ def train(trial, command, run, grace=30.0, **options):
 
 
 def _ask_to_stop(training, run, reason, grace):
-    """Creates the file that makes the recorder stop the training. An existing file is
-    replaced, even if it is a link or a FIFO; it is never opened for writing."""
+    """Creates the file that makes the recorder stop the training run. An existing file
+    is replaced, even if it is a link or a FIFO; it is never opened for writing."""
     if training.poll() is None:
         aside = f"{run}.stop-{os.getpid()}"
         with contextlib.suppress(FileNotFoundError):
@@ -127,7 +127,7 @@ def _ask_to_stop(training, run, reason, grace):
 
 
 def _end(training, grace):
-    """Terminates a training that is still running, but lets the training close its run
+    """Terminates a training process that is still running, but lets it close its run
     first."""
     if training.poll() is None:
         training.terminate()

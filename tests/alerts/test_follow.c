@@ -1,6 +1,6 @@
 /**
- * Tests that no alert is missed if a run is judged while it grows, as a watcher
- * does.
+ * Tests that no alert is missed if a run is checked while it grows, as a
+ * watcher does.
  */
 #include "cli/alerts/watch/follow.h"
 #include "cli/runs/summary.h"
@@ -81,8 +81,8 @@ typedef struct growing {
     es_recorded list;
     es_follow known;
     es_growth *growth; /* state kept for reading the growing fragment */
-    size_t n_added; /* number of times that appended samples were judged without
-                       reopening the file */
+    size_t n_added;    /* number of times that appended samples were checked for
+                          alerts without reopening the file */
     received received;
 } growing;
 
@@ -116,8 +116,8 @@ static es_status look(growing *g, es_follow *known, received *list,
 }
 
 /* Writes samples, each committed separately, so that the run may be read
- * between two samples of the same step. Reads and judges the run after every
- * `rhythm` samples on average; never if `rhythm` is 0. */
+ * between two samples of the same step. After every `rhythm` samples on
+ * average, reads the run and checks it for alerts; never if `rhythm` is 0. */
 static void grow(growing *g, int64_t from, int64_t until, uint32_t rhythm)
 {
     static const char *const names[] = {"entropy", "max_logit", "loss"};
@@ -151,9 +151,9 @@ static es_run_info run_info(const char *id)
     return info;
 }
 
-/* Starts to record the run `name`, which is judged by the rules file in
- * `rules`. If `rules` is NULL, it is judged by rules_text, which compares it
- * with a baseline. */
+/* Starts to record the run `name`. Its alerts follow the rules file in
+ * `rules` or, if `rules` is NULL, rules_text, which compares the run with a
+ * baseline. */
 static void begin(growing *g, void **state, const char *name, const char *rules)
 {
     char text[2048];
@@ -208,8 +208,8 @@ static void finish(growing *g)
     assert_true(g->known.over);
 }
 
-/* Judges the complete run twice, once as `watch` does and once as the table of
- * runs does, and checks that the results are equal. */
+/* Checks the complete run for alerts twice, once as `watch` does and once as
+ * the table of runs does, and compares the results. */
 static size_t assert_same_as_finished(growing *g)
 {
     es_follow once = {.judging = NULL};

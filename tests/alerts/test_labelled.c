@@ -1,7 +1,7 @@
 /**
- * Judges synthetic runs ("histories") whose faults are known by construction,
- * and published heatmaps. No fault may be missed, and only few alarms may be
- * false.
+ * Tests the flags on synthetic runs ("histories") whose faults are known by
+ * construction, and on published heatmaps. No fault may be missed, and only
+ * few alarms may be false.
  */
 #include "cli/alerts/watch/follow.h"
 #include "cli/runs/summary.h"
@@ -126,7 +126,7 @@ static void count(tally *list, const es_truth *truth, const verdict *said)
     list->wrong_kinds += wrong && !es_truth_is_healthy(truth);
 }
 
-/* Prints how often each kind of history was judged wrongly, for debugging. */
+/* Prints how often each kind of history got wrong flags, for debugging. */
 static void print_wrong(const tally *tallies)
 {
     for (size_t k = 0; k < ES_SYNTHETIC_N_KINDS; k++) {
@@ -165,8 +165,8 @@ TEST(synthetic_histories_are_judged_correctly)
     assert_true(all.false_alarms <= n_healthy / 200); /* 0.5 % */
 }
 
-/* Judges a run file twice, once as `watch` does and once as the table and
- * --check do. */
+/* Detects the flags of a run file twice, once as `watch` does and once as the
+ * table and --check do. */
 static verdict judge_file(es_reader *reader, size_t run)
 {
     verdict out = {.first = {-1, -1, -1, -1, -1}};
@@ -192,8 +192,8 @@ static verdict judge_file(es_reader *reader, size_t run)
     return out;
 }
 
-/* Judging a run sample by sample must report the same flags at the same steps
- * as judging the file afterwards. */
+/* Detecting flags sample by sample must report the same flags at the same steps
+ * as reading the finished file. */
 TEST(files_are_judged_like_their_samples)
 {
     enum { EVERY = 23, N = N_HISTORIES / EVERY };
@@ -220,7 +220,7 @@ TEST(files_are_judged_like_their_samples)
     }
 }
 
-/* The verdicts on the published models must agree with their papers. */
+/* The flags of the published models must agree with their papers. */
 TEST(published_heatmaps_are_judged_correctly)
 {
     static const struct {

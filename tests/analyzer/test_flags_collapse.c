@@ -28,8 +28,8 @@ static void push_some(es_judged *judged, int64_t step, size_t n, float value)
     es_judge_push(judged->judge, ES_JUDGE_ENTROPY, step, x, N_VALUES);
 }
 
-/* Judges samples 10 steps apart, one per letter: 'x' collapsed, '.' healthy,
-   'm' missing, 'n' NaN. */
+/* Passes samples to a flag detector, 10 steps apart, one per letter: 'x'
+   collapsed, '.' healthy, 'm' missing, 'n' NaN. */
 static es_judged *judge_pattern(const char *pattern)
 {
     es_judged *judged = es_judged_new(small, NULL);
@@ -314,8 +314,8 @@ TEST(history_needs_three_means)
         }
 }
 
-/* Judges samples that contain only means of layers, as in training logs that
-   record no heads. */
+/* Detects the collapse from samples that contain only layer means, as in
+   training logs that record no heads. */
 TEST(means_of_layers_are_judged_by_history)
 {
     AUTO(es_judged) judged = es_judged_new(small, NULL);

@@ -40,7 +40,8 @@ def device_name():
 
 
 def verdict(holds, needs_gpu=True):
-    """Returns the verdict as text. Without a GPU, requirements that need one are not judged."""
+    """Returns the verdict as text. Without a GPU, requirements that need one get no
+    verdict."""
     if needs_gpu and DEVICE != "cuda":
         return "not judged, no GPU"
     return "holds" if holds else "fails"

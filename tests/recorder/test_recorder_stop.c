@@ -1,5 +1,5 @@
-/* Tests that a file RUN.db.stop stops the training that is being recorded, but
- * not a later training. */
+/* Tests that a file RUN.db.stop stops the training run that is being recorded,
+ * but not a later run. */
 #include "tests/support/recording.h"
 #include "tests/support/test.h"
 
@@ -47,8 +47,8 @@ TEST(a_stop_file_reaches_the_trainer)
     assert_false(is_requested(path));
 }
 
-/** A stop file that existed before the training began must not stop the
- *  training. */
+/** A stop file that existed before the training run began must not stop the
+ *  run. */
 TEST(an_old_request_is_ignored)
 {
     const char *path = recording_path("old.db");

@@ -11,9 +11,8 @@ start() { # OPTION...: sets $trainer; its progress is in $dir/progress
 
 done_steps() { grep -c '^step ' "$dir/progress"; }
 reached() { [ "$(done_steps)" -ge "$1" ] || ended "$trainer"; }
-# Waits until step N, waits SECONDS more, and pauses the training until
-# finish_training. If the training ends before it can be paused, which happens on a
-# busy machine, returns $late.
+# Waits until step N, waits SECONDS more, and pauses the training run until finish_training. If the
+# run ends before it can be paused, which happens on a busy machine, returns $late.
 late=75
 await_step() { # N [SECONDS]; $steps is the number of all steps
     until_true reached "$1"
@@ -51,7 +50,7 @@ said() { # REGEX: matches a line of standard error
         { echo "no /$1/ in:"; grep -v '^step ' "$dir/progress"; return 1; }
 }
 
-# Prints the result of the training without the speed.
+# Prints the result of the training run without its speed.
 result() { sed -E 's/, [0-9]+ tokens.*//' "$dir/result"; }
 same_result() { # the result equals $reference
     [ "$(result)" = "$reference" ] || { echo "result: $(result)"; return 1; }

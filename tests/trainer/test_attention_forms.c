@@ -1,6 +1,7 @@
 /* Compares plain PowerSoftmax, epsilons that depend on the length, and scaled
  * ReLU attention with plain loops in double, for every variant of the kernels
- * that this machine can run, and checks the properties of these forms. */
+ * that this machine can run, and checks the properties of these kinds of
+ * attention. */
 #include "tests/support/attention_problem.h"
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
@@ -86,8 +87,8 @@ TEST(a_back_end_without_plain_scores_refuses_them_by_name)
 
 /* --- properties of the forms --------------------------------------------- */
 
-/* Writes the outputs of a form of attention to y (n_values), after multiplying
- * the queries by a factor. */
+/* Writes the outputs of one kind of attention to y (n_values), after
+ * multiplying the queries by a factor. */
 static void outputs_of(float *y, const es_cpu_kernels *kernels, const form *f,
                        float factor)
 {
@@ -121,7 +122,7 @@ TEST(powers_are_even)
 }
 
 /* Multiplying all scores by 8 does not change the weights of plain PowerSoftmax
- * without an epsilon, or of the stable form, which divides by the largest
+ * without an epsilon, or of the stable variant, which divides by the largest
  * score. */
 TEST(a_plain_power_depends_on_scale_only_through_epsilon)
 {

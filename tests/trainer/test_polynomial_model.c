@@ -100,8 +100,9 @@ TEST(observing_changes_no_bit)
     es_small_forward(&s);
     copy_logits(found, &s);
     assert_memory_equal(exact, found, sizeof exact);
-    /* Each site has counted the inputs of its polynomial: one per row of
-     * attention, per inner value of the FFN, or per row of a norm. */
+    /* Each use of a polynomial has counted the inputs of the polynomial: one
+     * per row of attention, per inner value of the FFN, or per row of a
+     * norm. */
     const es_findings *all = es_model_findings(s.model);
     assert_int_equal(all[es_site_number(1, ES_SITE_ATTN)].n, B * H * T);
     assert_int_equal(all[es_site_number(1, ES_SITE_ACT)].n, N * 2 * D);

@@ -1,7 +1,8 @@
 /**
- * Judges a run as it grows, or an ended run as a whole. Each episode that opens
- * or becomes more severe is an alert. An ended run is judged once and then
- * uses no memory.
+ * Raises alerts for a run as it grows, or for an ended run as a whole. Each
+ * period in which a flag or rule applies (an episode) causes an alert when it
+ * begins and whenever it becomes more severe. An ended run is checked once and
+ * then uses no memory.
  */
 #ifndef ES_FOLLOW_H
 #define ES_FOLLOW_H
@@ -19,11 +20,11 @@ typedef uint32_t es_follow_counts[ES_N_FLAG_KINDS][ES_SEVERITY_CRITICAL + 1];
 typedef struct es_follow {
     es_judging *judging; /* NULL before the first reading and after the run's
                             end */
-    es_judge_run run;    /* properties of the run on which its judging
-                            depends */
+    es_judge_run run;    /* properties of the run on which its alerts depend */
     es_layers *layers;   /* descriptions of the run's layers; NULL if unknown */
     es_phase phase;
-    bool over;        /* true once the run has ended and has been judged */
+    bool over;        /* true once the run has ended and has been checked
+                         completely */
     uint32_t version; /* checksum of the run's description when its alerts
                          were evaluated after its end */
     char uuid[ES_UUID_SIZE];
@@ -33,8 +34,8 @@ typedef struct es_follow {
     char *path, *name, *arch; /* description of the run at the last reading;
                                  like layers, NULL once the run is over */
     struct es_follow_reading *reading; /* state of the current call of
-                                          es_follow_read, used by the judge's
-                                          callbacks */
+                                          es_follow_read, used by the
+                                          callbacks for flags and rules */
 } es_follow;
 
 typedef struct es_follow_options {
@@ -52,7 +53,7 @@ typedef struct es_follow_options {
 #define ES_FOLLOW_MOST 1000
 
 /**
- * Judges the part of run `run` that was added since the last call and reports
+ * Checks the part of run `run` that was added since the last call, and reports
  * the new alerts. If the run was replaced or changed, all of its alerts are
  * reported again.
  *
@@ -62,7 +63,7 @@ typedef struct es_follow_options {
  *            other members are ignored
  *
  * Returns ES_OK; ES_EUSAGE (a rule does not fit the run); ES_EFORMAT; ES_EIO;
- * ES_ENOMEM; or the handler's result. After a failure the next call judges the
+ * ES_ENOMEM; or the handler's result. After a failure the next call checks the
  * run from its start, so that no alert is lost.
  */
 es_status es_follow_read(es_follow *known, es_reader *reader, size_t run,
@@ -70,9 +71,9 @@ es_status es_follow_read(es_follow *known, es_reader *reader, size_t run,
                          const es_follow_options *options) ES_MUST_USE;
 
 /**
- * Judges n samples that were appended to a run being written, and reports the
- * new alerts. Returns the statuses of es_follow_read, or ES_DONE if nothing was
- * judged and es_follow_read must be called instead.
+ * Checks n samples that were appended to a run being written, and reports the
+ * new alerts. Returns the statuses of es_follow_read, or ES_DONE if nothing
+ * was checked and es_follow_read must be called instead.
  */
 es_status es_follow_add(es_follow *known, size_t run,
                         const es_growth_sample *samples, size_t n,

@@ -1,5 +1,5 @@
-/* Finds the run files of a watcher in each round, detects changes and failures,
- * and judges the runs of changed files. */
+/* Finds the run files of a watcher at each poll, detects changes and failures,
+ * and checks the runs of changed files for alerts. */
 #include "cli/alerts/watch/run_files.h"
 
 #include "analyzer/base/checked.h"
@@ -18,11 +18,11 @@
    stamps. */
 #define TICK 0.1
 #define COPYING 3 /* seconds that a program may pause while copying a file */
-/* After this many CPU seconds a round begins to search no further damaged
-   fragment. */
+/* After this many CPU seconds, a poll does not search further damaged
+   fragments. */
 #define SEARCHING_MOST 0.1
 /* Maximum number of bytes of one damaged fragment that are searched per
-   round. */
+   poll. */
 #define SEARCHED_MOST (INT64_C(4) << 20)
 
 /* --- the files ---------------------------------------------------------*/
@@ -125,7 +125,8 @@ static es_status hand_on(void *user, const es_alert *alert)
     return status;
 }
 
-/* Judges a run. sum_up later adds the run's counts to those of the file. */
+/* Checks one run for alerts. sum_up later adds the run's counts to those of the
+ * file. */
 static es_status follow_run(es_watch_files *watch, es_watch_file *file,
                             es_reader *reader, size_t run,
                             const es_alert *about)
@@ -185,9 +186,9 @@ static es_status sum_up(const es_watch_files *watch, es_watch_file *file)
     return ES_OK;
 }
 
-/* Judges the new samples of the runs in a file. If a rule does not fit one run,
- * the other runs are judged all the same and the failure is returned
- * afterwards. */
+/* Checks the new samples of all runs in a file for alerts. If a rule does not
+ * fit one run, the other runs are checked all the same and the failure is
+ * returned afterwards. */
 static es_status read_runs(es_watch_files *watch, es_watch_file *file,
                            es_reader *reader, const char *path)
 {
@@ -207,9 +208,9 @@ static es_status read_runs(es_watch_files *watch, es_watch_file *file,
 }
 
 /* Reports a file if two attempts to read it have failed and it has not changed
- * for a while. A locked file is retried in each round, because it may become
+ * for a while. A locked file is retried at each poll, because it may become
  * readable without a change. ES_ENOMEM is not reported here, because it ends
- * the whole round. */
+ * the whole poll. */
 static void note_failure(const es_watch_files *watch, es_watch_file *file,
                          es_status status)
 {
@@ -267,7 +268,7 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
     return status;
 }
 
-/* Passes a fragment, whose new samples were judged without a reader, to the
+/* Passes a fragment whose new samples were checked without a reader to the
  * observer. */
 static es_status show_growth(const es_watch_files *watch,
                              const es_watch_file *file)
@@ -282,8 +283,8 @@ static es_status show_growth(const es_watch_files *watch,
     return status;
 }
 
-/* Judges the appended samples. Returns ES_DONE if the file has to be read
- * instead. */
+/* Checks the appended samples for alerts. Returns ES_DONE if the whole file has
+ * to be read instead. */
 static es_status follow_growth(es_watch_files *watch, es_watch_file *file)
 {
     const es_follow_options options = {
@@ -303,7 +304,7 @@ static es_status follow_growth(es_watch_files *watch, es_watch_file *file)
 
 /* Returns true if the file is a fragment that is being written and need not be
  * read, because nothing was appended, or only samples, which this function
- * judges. */
+ * checks for alerts. */
 static bool is_known(es_watch_files *watch, es_watch_file *file)
 {
     es_growth_news news;
@@ -321,9 +322,9 @@ static double processor_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Reads one file if it has changed. An unreadable file is read a second time in
- * the next round, and then whenever it changes. The state file of the watcher
- * is skipped. */
+/* Reads one file if it has changed. An unreadable file is read a second time at
+ * the next poll, and then whenever it changes. The state file of the watcher is
+ * skipped. */
 static es_status check_file(es_watch_files *watch, es_watch_file *file)
 {
     struct stat state;

@@ -15,14 +15,14 @@ from ._watch import Watch, of_callback, watch
 
 
 class TrainerCallback(transformers.TrainerCallback):
-    """Records a training with transformers' Trainer.
+    """Records a training run of transformers' Trainer.
 
         Trainer(..., callbacks=[es.TrainerCallback("run.db", every=50)])
 
     Steps are numbered as in the Trainer. The recorded loss is the model's loss, before
     the Trainer filters out NaN; learning rate and gradient norm come from the Trainer's
     logs. Evaluations are recorded as separate series. A file run.db.stop next to the
-    run file stops the training. train(resume_from_checkpoint=...) continues the run in
+    run file stops training. train(resume_from_checkpoint=...) continues the run in
     the file. If train() raises, the run ends."""
 
     def __init__(
@@ -41,7 +41,7 @@ class TrainerCallback(transformers.TrainerCallback):
 
     @property
     def watch(self) -> Watch | None:
-        """The Watch object that records the run; None before the training."""
+        """The Watch object that records the run; None before training."""
         return self._watch
 
     def on_train_begin(

@@ -65,7 +65,7 @@ class Watch:
     config      stored with the run: a dict, a namespace, a dataclass, or an object
                 with to_dict()
     name        name of the run; default: the file's name without its ending
-    first_step  number of the first step; set it when a training continues from a
+    first_step  number of the first step; set it when training continues from a
                 checkpoint
     resume      True: continue the newest run in the file if it has the same model and
                 the steps before first_step; samples from first_step on are recorded
@@ -73,7 +73,7 @@ class Watch:
                 first_step. False: begin a new run. If no run fits, a new run begins and
                 a warning gives the reason
     steps       planned number of steps, if known
-    all_ranks   in a distributed training, record on every rank, each into a separate
+    all_ranks   in distributed training, record on every rank, each into a separate
                 file such as run.rank3.db, which `entropy-scan merge` joins. Default:
                 only rank 0 records
     first_layer with all_ranks in pipeline parallelism: the number, in the whole
@@ -110,10 +110,10 @@ class Watch:
 
     Use the watch as a context manager, or call close().
 
-    An invalid argument raises TypeError or ValueError here, before the training.
-    During the training only penalty(), and last() and figure() with a wrong argument,
+    An invalid argument raises TypeError or ValueError here, before training begins.
+    During training only penalty(), and last() and figure() with a wrong argument,
     raise; the watch never changes what the model computes. If recording fails, the
-    watch warns once and the training continues.
+    watch warns once and training continues.
     """
 
     def __init__(
@@ -246,9 +246,9 @@ class Watch:
 
     @property
     def should_stop(self) -> bool:
-        """True once a file run.db.stop next to the run file has requested the training
-        to stop. In a distributed training all ranks follow rank 0 after the same
-        recorded step, provided that all of them read should_stop."""
+        """True once a file run.db.stop next to the run file has requested that training
+        stop. In distributed training all ranks follow rank 0 after the same recorded
+        step, provided that all of them read should_stop."""
         if self._ranks.stop is None:
             self._is_stopping |= self._recording.stop_requested()
         else:
@@ -766,7 +766,7 @@ watch = Watch  # es.watch(...) as a call; Watch as a type
 
 def of_callback(path: Any, every: Any, options: dict[str, Any]) -> tuple[str, int]:
     """Checks the arguments of a callback when the callback is made, so that a wrong
-    argument does not raise later, when the training begins. Returns the path and
+    argument does not raise later, when training begins. Returns the path and
     `every`."""
     bound = inspect.signature(Watch).bind(None, path, every, None, **options)
     bound.apply_defaults()

@@ -1,5 +1,5 @@
-/* Reads a request to stop the training. A user makes the request by creating a
- * file RUN.db.stop next to the run file. */
+/* Reads a user's request to stop training. A user makes the request by creating
+ * a file RUN.db.stop next to the run file. */
 #include "hooks/recorder/process/session.h"
 
 #include <fcntl.h>

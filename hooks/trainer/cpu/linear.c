@@ -291,9 +291,9 @@ void es_cpu_act_backward(es_backend *backend, es_mem *d, es_mem *post,
 
 /* --- the weight's gradient ------------------------------------------------ */
 
-/* Computes rows of dW = a^T b, in the layout in which the weight is stored, or
- * adds them to dW. `slab` selects the rows. a is (N,n_a) and b is (N,n_b),
- * where N is the number of tokens. */
+/* Computes a range of rows (`slab`) of dW = a^T b, in the layout in which the
+ * weight is stored, or adds them to dW. a is (N,n_a) and b is (N,n_b), where N
+ * is the number of tokens. */
 static void multiply_weight(const job *j, es_share share, const es_mem *a,
                             int n_a, const es_mem *b, int n_b, es_slab slab)
 {
@@ -313,7 +313,8 @@ static void multiply_weight(const job *j, es_share share, const es_mem *a,
         run_product(j, share, &call);
 }
 
-/* Adds the sums of dy over all rows to dbias, for the columns of the slab. */
+/* Adds the sums of dy over all rows to dbias, for the thread's range of columns
+ * (`slab`). */
 static void add_bias_gradient(const job *j, es_share share, es_slab slab)
 {
     const es_backend *backend = j->backend;
