@@ -64,8 +64,8 @@ static const es_series_line others[] = {
      "tokens",
      ES_SHAPE_LAYER},
     {"load_balancing_loss", "",
-     "number of experts times the sum over experts of the product of "
-     "share of choices and mean probability; 1 if balanced",
+     "number of experts times the sum, over the experts, of their share of "
+     "choices times their mean probability; 1 if balanced",
      ES_SHAPE_LAYER},
     {"dropped_tokens", "", "share of choices beyond an expert's capacity",
      ES_SHAPE_LAYER},

@@ -161,9 +161,9 @@ static void pack_keys(workspace *work, const es_entropy_part *part, int first,
 }
 
 /**
- * Starts prefetching the next part's queries and keys. A few rows are then
- * prefetched with each tile of products, so that memory is read while products
- * are computed.
+ * Starts prefetching the queries and keys of the rows that this thread
+ * computes next. A few rows are then prefetched with each tile of products, so
+ * that memory is read while products are computed.
  */
 static ahead start_ahead(const es_entropy_part *part)
 {

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define NAME "entropy-scan-run"
-#define SUMMARY "run file of entropy-scan: an SQLite database of one training"
+#define SUMMARY "run file of entropy-scan: an SQLite database of training runs"
 
 /* State while the description is printed: as roff if `man` is true, otherwise
  * as plain text. */
@@ -87,8 +87,9 @@ static void put_tables(const page *p)
         put_lines(p, es_schema_sql(i));
     put_lines(p, es_run_row_sql);
     put_paragraph(p,
-                  "Runs that record attention maps have a table of maps: the "
-                  "mean weights of blocks of queries by blocks of keys.");
+                  "Attention maps are in an additional table. A map holds the "
+                  "mean weight of each block of queries on each block of "
+                  "keys.");
     put_lines(p, es_map_sql);
 }
 
@@ -137,8 +138,8 @@ static const es_named_text events[] = {
             "that were lost: programs report it and exit with code 3"},
     {"trainer_died", "the training process died before it ended the run"},
     {"damaged", "merge found a sample or row whose checksum is wrong"},
-    {"gap, unjoined", "values that some ranks of a distributed training lack, "
-                      "or that no rule can combine"},
+    {"gap, unjoined", "values that some ranks of a distributed run lack, or "
+                      "that no rule can combine"},
     {NULL, NULL}};
 
 static void put_policies(const page *p)
@@ -167,8 +168,9 @@ static void put_policies(const page *p)
     put_title(p, "VERSIONS");
     put_paragraph(
         p, "Every change of a table is a new schema version. Files of all "
-           "older versions remain readable, and continue with their version; a "
-           "file newer than the program is refused. Schema 1 had no crc.");
+           "older versions remain readable, and keep their version when they "
+           "are continued; a file newer than the program is refused. Schema 1 "
+           "had no crc.");
     put_title(p, "OTHER FILES");
     put_paragraph(p,
                   "While a run is written, RUN.db-wal and RUN.db-shm are part "

@@ -50,9 +50,9 @@ typedef struct es_push_file {
     char *place; /* absolute path of the file without .db or .esf; owned */
     es_push_source source;
     bool is_pushed; /* true once the file was pushed in a group */
-    /* True if the file is a rank of a distributed training. A rank is never
-     * pushed. This is only reported as a failure if the database lacks the
-     * joined run. */
+    /* True if the file holds one rank of a distributed training run. Such a
+     * file is never pushed. This is only reported as a failure if the database
+     * lacks the joined run. */
     bool is_rank;
     char uuid[ES_UUID_SIZE];
     int64_t last_step;
@@ -60,8 +60,8 @@ typedef struct es_push_file {
 
 es_status es_push_file_open(es_push_file *file) ES_MUST_USE;
 
-/** Pushes all runs of the file one by one, except ranks. Returns ES_OK, or the
- *  status of the first run that failed. */
+/** Pushes all runs of the file one by one, except those of single ranks.
+ *  Returns ES_OK, or the status of the first run that failed. */
 es_status es_push_file_runs(es_push_worker *worker,
                             es_push_file *file) ES_MUST_USE;
 
@@ -77,9 +77,9 @@ void es_push_file_group(es_push_worker *worker, es_push_file *const *files,
 
 /**
  * Checks if the database has the joined run of a file that is a rank. Called
- * after all files of the round have been pushed. Returns ES_OK if the database
- * has the joined run; ES_EFORMAT if the joined run is missing or ends at an
- * earlier step than the rank.
+ * after all files have been pushed. Returns ES_OK if the database has the
+ * joined run; ES_EFORMAT if the joined run is missing or ends at an earlier
+ * step than the rank.
  */
 es_status es_push_file_check_rank(es_pusher *pusher,
                                   const es_push_file *file) ES_MUST_USE;

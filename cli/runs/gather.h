@@ -14,7 +14,8 @@
 /** Callbacks that receive the findings of a job. The job borrows `user`. */
 typedef struct es_gather_sink {
     void *user;
-    /** Called before the findings of input i. May be NULL. */
+    /** Called at the start of input file i, before its findings. May be
+     *  NULL. */
     void (*begin)(void *user, size_t i);
     /**
      * Called for each run.
@@ -33,7 +34,8 @@ typedef struct es_gather_sink {
     /** Called for each damaged sample, whose series name is borrowed. sample is
      *  NULL if a part of a fragment could not be read (es_merge_is_behind). */
     void (*damaged)(void *user, const char *path, const es_damaged *sample);
-    /** Called after each input. May be NULL. */
+    /** Called at the end of each input file, after its findings. May be
+     *  NULL. */
     void (*end)(void *user);
 } es_gather_sink;
 

@@ -57,8 +57,8 @@ static size_t n_parts(const es_scan_options *options)
     return n < options->n_inputs ? n : options->n_inputs;
 }
 
-/* Returns the index of the first file of part k. The last file of part k is
-   first_of(k + 1) - 1. */
+/* Returns the index of the first run file that Slurm task k reads. The last one
+   is first_of(k + 1) - 1. */
 static size_t first_of(const es_scan_options *options, size_t k)
 {
     const size_t n = n_parts(options), each = options->n_inputs / n;
@@ -191,9 +191,9 @@ static es_status print_script(FILE *stream, const es_scan_options *options)
 }
 
 /* Creates the work folder, the list of run files and the batch script. If the
-   list or the script has changed, removes the existing parts. `busy` is NULL,
-   or the error message if the folder must not change because a job is using
-   it. */
+   list or the script has changed, removes the existing outputs of tasks
+   (parts). `busy` is NULL, or the error message if the folder must not change
+   because a job is using it. */
 static es_status prepare_folder(const es_scan_options *options,
                                 const char *busy)
 {
@@ -244,10 +244,10 @@ void es_parts_remove(const es_scan_options *options)
 
 /* --- the job --------------------------------------------------------------*/
 
-/* State of a job. QUEUE_HAS means that Slurm's queue contains a task whose part
-   is missing. QUEUE_LEFT means that the queue contains no such task; tasks
-   whose parts exist may still be in the queue, but will not write anything.
-   QUEUE_UNKNOWN means that squeue did not answer. */
+/* State of a job. QUEUE_HAS means that Slurm's queue contains a task whose
+   output (part) is missing. QUEUE_LEFT means that the queue contains no such
+   task; tasks whose parts exist may still be in the queue, but will not write
+   anything. QUEUE_UNKNOWN means that squeue did not answer. */
 typedef enum queue { QUEUE_UNKNOWN, QUEUE_LEFT, QUEUE_HAS } queue;
 
 static queue state_of(const char *lines, const es_scan_options *options)
@@ -283,8 +283,8 @@ static queue look_into_queue(char *reason, size_t size,
     return state;
 }
 
-/* Prints the numbers of the missing parts as an option of sbatch,
-   "--array=0,3,5". */
+/* Prints the numbers of the tasks whose output (part) is missing as an option
+   of sbatch, "--array=0,3,5". */
 static es_status print_array(char **out, const es_scan_options *options)
 {
     size_t n = 0;
@@ -308,8 +308,9 @@ static es_status submit_job(int64_t *job, const es_scan_options *options)
     char *array = NULL, **argv = NULL, number[32];
     size_t n = 0;
     bool same;
-    const size_t n_missing = count_missing(options); /* counted before tasks
-                                                        write parts */
+    const size_t n_missing = count_missing(options); /* counted before the
+                                                        tasks write their
+                                                        parts */
     es_status status = es_alloc(&argv, (size_t)options->n_slurm_words + 6,
                                 sizeof *argv, "a command line");
     if (status < 0 || (status = print_array(&array, options)) < 0)
@@ -336,8 +337,8 @@ done:
     return status;
 }
 
-/* Waits until all parts exist, or until Slurm's queue has no task that could
-   write a missing part. */
+/* Waits until all parts (outputs of tasks) exist, or until Slurm's queue has no
+   task that could write a missing part. */
 static es_status wait_for(const es_scan_options *options, int64_t job)
 {
     const size_t n = n_parts(options);
@@ -397,7 +398,8 @@ static const char *remedy_of(const char *state)
     return "repeat the command";
 }
 
-/* Prints a line for each missing part, at most ten, and returns the failure. */
+/* Prints a line for each missing part (output of a task), at most ten, and
+ * returns the failure. */
 static es_status report_missing(const es_scan_options *options, int64_t job)
 {
     const size_t n = n_parts(options), missing = count_missing(options);
@@ -451,9 +453,9 @@ es_status es_parts_submit(const es_scan_options *options)
 
 /* --- parts ----------------------------------------------------------------*/
 
-/* Prints the first line of a part. It identifies the build, the part and the
-   number of files, so that only the same build, with the same number of files,
-   accepts the part. */
+/* Prints the first line of a part, the output file of one task. The line
+   identifies the build, the part and the number of files, so that only the same
+   build, with the same number of files, accepts the part. */
 static void print_head(FILE *stream, const es_scan_options *options, size_t k)
 {
     fprintf(stream, "%.90s%zu of %zu, %zu files\n", es_finding_head(), k,

@@ -25,19 +25,20 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Minimum time between two rounds of checks: in seconds, and as a multiple of
- * the CPU time of the last round. The larger value applies. */
+/* Minimum time between two polls of the files: in seconds, and as a multiple of
+ * the CPU time of the last poll. The larger value applies. */
 #define REST_LEAST 0.2
 #define REST_SHARE 2
-/* Time between two rounds if no file changes: in seconds, and as a multiple of
- * a round's CPU time. The larger value applies, so that an idle server uses at
- * most half a percent of a core. */
+/* Time between two polls of the files if no file changes: in seconds, and as a
+ * multiple of a poll's CPU time. The larger value applies, so that an idle
+ * server uses at most half a percent of a core. */
 #define POLL_LEAST 1
 #define POLL_SHARE 200
 /* Minimum time in seconds between two searches for writers that have died;
    POLL_SHARE applies to these searches too. */
 #define WRITERS_LEAST 5
-/* Interval in seconds at which changes are sent during a long round. */
+/* Interval in seconds at which changes are sent while one poll of the files
+ * takes long. */
 #define NEWS_MOST 0.5
 /* Maximum number of databases whose notifications are awaited; further
    databases are polled. */
@@ -82,7 +83,7 @@ typedef struct watching {
                          run's entropy bands; NaN before the first run */
     bool relabel;     /* true if runs were added, removed or reconfigured, so
                          that titles may change */
-    bool first;       /* true during the first round */
+    bool first;       /* true during the first poll of the files */
     bool headed;      /* true if the members that concern all runs have not
                          changed since they were sent (ES_SERVE_HEAD) */
     double published; /* time at which the last ES_SERVE_ROUND message was
@@ -620,8 +621,8 @@ static void write_alert(FILE *stream, const es_alert *alert, const char *key,
     es_json_write_end(&json, "}");
 }
 
-/* Prepares an alert for sending, unless it was found in the first round: the
- * list of runs shows these as flags. */
+/* Prepares an alert for sending, unless it was found in the first poll: the
+ * list of runs shows these alerts as flags. */
 static es_status receive_alert(void *user, const es_alert *alert)
 {
     watching *w = user;

@@ -51,8 +51,8 @@ static es_status check_maps(const es_settings *settings)
     if (settings->maps == 0)
         return ES_OK;
     if (settings->eval_every == 0 && settings->verb != ES_VERB_PROBE)
-        return es_fail(ES_EUSAGE, "--maps: attention maps are computed in "
-                                  "evaluations: give --eval-every");
+        return es_fail(ES_EUSAGE, "--maps needs evaluations, which compute "
+                                  "the maps: give --eval-every");
     if (es_families[settings->model.family].sees_all)
         return es_fail(ES_EUSAGE,
                        "--maps needs causal attention, not an encoder");

@@ -52,8 +52,8 @@ typedef struct bars_sheet {
     double pitch;        /* distance between the left edges of groups */
     /* Distance between the left edges of bars in a group. */
     double bar;
-    bool beside; /* true if a part of a stack is too low for its text, which is
-                    then to the right of the stack */
+    bool beside; /* true if a segment of a stack is too low for its text,
+                    which is then to the right of the stack */
     bool turned; /* group labels are rotated because they do not fit */
     printing print;
     double value_size; /* font size of the texts on bars */
@@ -214,8 +214,8 @@ typedef struct beside {
     double top, bottom;
 } beside;
 
-/* Draws the text of a part that is too low to contain it to the right of the
- * stack. The text is left out if it does not fit next to its part. */
+/* Draws the text of a segment that is too low to contain it to the right of the
+ * stack. The text is left out if it does not fit next to its segment. */
 static void draw_text_beside(const bars_sheet *sheet, const char *text,
                              const es_box *area, beside *space)
 {
@@ -368,8 +368,8 @@ static double largest(const es_bars *figure)
     return isfinite(most) && most > 0 ? most : 1;
 }
 
-/* Returns true if, before scaling, a part of a stack is too low for its text.
- * */
+/* Returns true if, before scaling, a segment of a stacked bar is too low for
+ * its text. */
 static bool has_low_parts(const es_bars *figure, double most)
 {
     double height = figure->n_panels > 1 ? MANY_HEIGHT : ONE_HEIGHT;

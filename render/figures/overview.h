@@ -36,7 +36,7 @@ typedef struct es_overview_row {
     double low, high;
     /* The value is a mean over seeds, one of which is NaN or infinite. */
     bool nonfinite;
-    /* Fraction of the heads in each part of the bar; no bar if all are 0. */
+    /* Fraction of the heads in each segment of the bar; no bar if all are 0. */
     double shares[ES_OVERVIEW_SHARES];
     const float *layers; /* (n_layers) values, layer 0 at the left; NaN and
                             infinity have the alarm colour */

@@ -21,7 +21,7 @@ typedef struct es_overview_sheet {
     es_overview_span *texts;
     es_overview_span dots, heads, layers, time;
     es_overview_span beside; /* column for percentages that are too wide for
-                                their part of a bar */
+                                their segment of a bar */
     double letters;          /* font size of all texts */
     double gap;
     size_t most_layers;
@@ -38,15 +38,16 @@ typedef struct es_overview_sheet {
     char ramp[160]; /* legend text of the layers' colours */
 } es_overview_sheet;
 
-/** Returns the colour of part `share` in the bars of heads. */
+/** Returns the colour of segment `share` in the bars that show a run's
+ *  heads. */
 es_color es_overview_share_color(const es_overview_sheet *sheet, int share);
 
 #define ES_BESIDE_WIDTH 34.0 /* maximum width of a percentage next to a bar */
 
 /**
- * Returns true if the printed percentage of a part is wider than the part
- * itself, in a bar of heads that is `width` points wide. False for an empty
- * part.
+ * Returns true if the printed percentage of a segment is wider than the
+ * segment itself. The bar, which shows a run's heads, is `width` points wide.
+ * False for an empty segment.
  */
 bool es_overview_is_beside(double share, double width);
 

@@ -314,8 +314,8 @@ static int take_sample(values_cursor *cursor)
         heads > ES_MAX_HEADS || layers * heads > ES_MAX_VALUES ||
         !find_shape(&cursor->shape, shape))
         return values_fail(cursor->base.pVtab, SQLITE_CORRUPT_VTAB,
-                           "damaged: a run with impossible layers, heads or "
-                           "shapes");
+                           "damaged: a run with an impossible number of layers "
+                           "or heads, or an impossible shape");
     cursor->n = es_shape_values(cursor->shape, layers, heads);
     cursor->n_heads = (size_t)heads;
     cursor->at = 0;

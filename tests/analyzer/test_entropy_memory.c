@@ -180,7 +180,7 @@ static void test_entropy_memory__a_late_part_ends_early(void **state)
 /**
  * Number of bytes that aligned_alloc has returned, which is the scratch memory
  * of the calls. Other allocations amount to only about a hundred bytes per
- * sequence and part.
+ * sequence and unit of work.
  */
 static size_t n_allocated;
 

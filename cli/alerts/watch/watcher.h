@@ -1,6 +1,6 @@
 /**
- * Implements `entropy-scan watch`: reads run files in rounds, enters their
- * alerts into a ledger, and starts the processes that deliver them.
+ * Implements `entropy-scan watch`: polls run files, enters their alerts into a
+ * ledger, and starts the processes that deliver them.
  */
 #ifndef ES_WATCHER_H
 #define ES_WATCHER_H
@@ -16,9 +16,9 @@ typedef struct es_watcher_options {
                                    delivered */
     es_severity stop_at;        /* lowest severity of an alert that stops its
                                    run; NONE if no severity does */
-    bool once;                  /* true to run a single round with its
-                                   deliveries */
-    double poll;                /* maximum time between two rounds in seconds */
+    bool once;                  /* true to poll the files once and deliver
+                                   the alerts */
+    double poll;                /* maximum time between two polls in seconds */
     const char *textfile;       /* path of the metrics file; NULL if no metrics
                                    are written */
     es_deliver_options deliver;
@@ -36,13 +36,13 @@ typedef struct es_watcher_result {
 } es_watcher_result;
 
 /**
- * Runs a watcher until its only round is over (`once`) or standard output can
+ * Runs a watcher until its only poll is over (`once`) or standard output can
  * no longer be written. Returns ES_OK; ES_EIO for standard output, the ledger,
- * or a folder that is unreadable in the first round; ES_EFORMAT, ES_EVERSION or
+ * or a folder that is unreadable in the first poll; ES_EFORMAT, ES_EVERSION or
  * ES_ELOCKED for the ledger; ES_ENOMEM. The message has been printed.
  *
- * After the first round the watcher uses at most a seventh of one core, because
- * it rests longer between two rounds if more files change.
+ * After the first poll the watcher uses at most a seventh of one core, because
+ * it rests longer between two polls if more files change.
  */
 es_status es_watcher_run(es_watcher_result *out,
                          const es_watcher_options *options) ES_MUST_USE;

@@ -135,8 +135,8 @@ typedef struct writing {
     size_t n;
 } writing;
 
-/** Fetches a tensor from the model. `index` = a * N_PARTS + p selects part p (a
- *  tensor_part) of array a. */
+/** Fetches a tensor from the model. `index` = a * N_PARTS + p selects the value
+ *  or a moment (tensor_part p) of array a. */
 static es_status fetch_tensor(void *user, size_t index, float *out, size_t n)
 {
     const writing *w = user;
@@ -485,8 +485,9 @@ void es_checkpoint_close(es_checkpoint *checkpoint)
 
 /* --- into a model -------------------------------------------------------- */
 
-/** Finds the tensor for a part of a parameter and checks its shape. Sets
- *  *is_old if the file holds temperatures instead of their logarithms. */
+/** Finds the tensor that stores a parameter's value or one of its moments, and
+ *  checks its shape. Sets *is_old if the file holds temperatures instead of
+ *  their logarithms. */
 static es_status find_tensor(const es_tensor **out, bool *is_old,
                              const es_checkpoint *checkpoint,
                              const es_parameter *parameter, tensor_part part)
