@@ -476,13 +476,14 @@ static void place_text(sketch *s, const es_picture_shape *shape,
     }
     const int column = (int)floor(fmax(-1e6, fmin(x, 1e6)));
     const int row = (int)floor(fmax(-1e6, fmin(upright ? round(y) : y, 1e6)));
-    /* True if the next nearest row is the one below. */
+    /* True if the row below is nearer than the row above. */
     const bool below = y - floor(y) > 0.5;
     const es_style style = {
         .ink = s->screen->depth == ES_DEPTH_ASCII ? 0 : es_ink_of(shape->color),
         .bold = shape->weight == ES_WEIGHT_BOLD};
     for (int i = 0; i < 9; i++) {
-        /* first along the line, then in the rows next to it */
+        /* try positions along the line first, then positions in adjacent
+         * rows */
         int across = moves[i % 3], down = moves[i / 3];
         down = below ? down : -down;
         int left = column + (upright ? down : across);

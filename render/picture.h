@@ -114,7 +114,7 @@ void es_picture_unclip(es_picture *picture);
 void es_picture_add(es_picture *picture, const es_picture *other, double x,
                     double y);
 
-/** Sets the width and height of the picture in points. */
+/** Sets *width and *height to the size of the picture in points. */
 void es_picture_sides(const es_picture *picture, double *width, double *height);
 
 /**

@@ -20,7 +20,7 @@ results=samples/results
 
 jobs=()
 
-# Waits until fewer than N trainings are running.
+# Waits until fewer than N training runs are in progress.
 await() { # N
     while [ ${#jobs[@]} -ge "$1" ]; do
         wait "${jobs[0]}"

@@ -32,7 +32,7 @@ typedef enum es_esf_kind {
  * to a reader only if `host` and `boot` equal those of the reader's machine.
  */
 typedef struct es_esf_writer {
-    const char *host, *boot; /* name of the host; its
+    const char *host, *boot; /* name of the host; boot id from its
                                 /proc/sys/kernel/random/boot_id */
     int64_t pid;
 } es_esf_writer;

@@ -48,11 +48,13 @@ typedef struct es_remote {
     int n_parameters;
     es_remote_condition *conditions; /* (n_conditions) */
     size_t n_conditions;
-    es_remote_run *runs; /* (n_runs) in the order of the files from which they
-                            were pushed */
-    struct es_remote_place *places; /* (n_runs) sorted by id */
+    es_remote_run *runs; /* (n_runs) runs, in the order of the files from
+                            which they were pushed */
+    struct es_remote_place *places; /* (n_runs) index of each run by its id
+                                       in PostgreSQL, sorted by id */
     size_t n_runs;
-    struct es_remote_series *series; /* (n_series) sorted by run and number */
+    struct es_remote_series *series; /* (n_series) series, sorted by run and
+                                        number */
     size_t n_series;
     struct es_remote_kind *kinds; /* (n_kinds) */
     size_t n_kinds;

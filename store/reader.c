@@ -986,7 +986,8 @@ static es_status copy_rows(lane *l, es_reader *reader)
     l->n_copied = l->at = 0;
     sqlite3_bind_int64(l->statement, 2, l->step + 1);
     while (l->n_copied < l->capacity && status == ES_OK) {
-        l->copy = copy + l->n_copied * n; /* copy of this row */
+        l->copy = copy + l->n_copied * n; /* memory for the values of this
+                                             row */
         if ((status = step_row(l, reader)) != ES_OK)
             break;
         if (l->values != l->copy)

@@ -86,8 +86,8 @@ typedef struct es_event {
     const char *message;
     const char *data;   /* JSON */
     const char *dedupe; /* unique within the run */
-    const char *at;     /* time in ISO 8601, UTC; NULL in a writer's call means
-                           now */
+    const char *at;     /* time of the event in ISO 8601, UTC; NULL in a
+                           writer's call means now */
 } es_event;
 
 #define ES_MAP_MAX 64  /* maximum cells per side of an attention map */

@@ -111,7 +111,8 @@ void es_program_print_help(FILE *out, const es_program *program,
 /* --- the verb help --------------------------------------------------------*/
 
 typedef struct arguments {
-    const char *verb; /* NULL: print the program's own help */
+    const char *verb; /* verb whose help is printed; NULL for the program's
+                         own help */
     bool man, help, all;
     const char *completion; /* name of a shell; NULL if not given */
 } arguments;

@@ -19,7 +19,8 @@
 
 /** A progress line. Draws nothing if it is zero-initialised. */
 typedef struct es_progress {
-    FILE *out;        /* NULL: draw nothing */
+    FILE *out;        /* stream on which the line is drawn; NULL to draw
+                         nothing */
     const char *name; /* name of the task; borrowed; must be safe to print on
                          a terminal */
     const char *unit; /* unit of the amount, for example "files"; borrowed */

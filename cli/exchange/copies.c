@@ -113,7 +113,7 @@ typedef struct indexed_run {
 } indexed_run;
 
 struct es_run_index {
-    indexed_run *runs; /* (n) sorted by uuid */
+    indexed_run *runs; /* (n) runs, sorted by uuid */
     size_t n;
 };
 
@@ -178,7 +178,8 @@ void es_run_index_free(es_run_index *index)
 struct es_copies {
     es_run_index all;    /* all runs, in the order of the files */
     size_t *first;       /* (n_paths + 1) index of each file's first run */
-    indexed_run **order; /* (all.n) sorted by uuid, then by file */
+    indexed_run **order; /* (all.n) pointers to all runs, sorted by uuid,
+                            then by file */
     size_t n_paths;
 };
 

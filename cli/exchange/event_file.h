@@ -73,7 +73,7 @@ es_status es_event_each(const es_event_reader *reader,
 
 /** An Event under construction. A zero-initialised builder is empty. */
 typedef struct es_event_builder {
-    unsigned char *bytes; /* (n) the encoded summary so far */
+    unsigned char *bytes; /* (n) the summary encoded so far */
     size_t n, capacity;
     es_status status; /* ES_ENOMEM after the first failed allocation */
 } es_event_builder;

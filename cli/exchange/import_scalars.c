@@ -30,7 +30,7 @@ typedef struct sample {
 
 typedef struct series {
     es_text_series text;
-    sample *samples; /* (n) sorted by step */
+    sample *samples; /* (n) samples, sorted by step */
     size_t n, capacity;
     size_t n_values;
     size_t next; /* index of the next sample to pass to the sink */
@@ -44,7 +44,7 @@ struct es_scalars {
     size_t n_names, capacity;
     series *list; /* (n_series) */
     size_t n_series;
-    int64_t n_layer, n_head;    /* layers and heads of the decoder */
+    int64_t n_layer, n_head;    /* numbers of layers and heads of the decoder */
     int64_t first_mtp, end_mtp; /* range [first_mtp, end_mtp) of multi-token
                                    prediction layers */
 };

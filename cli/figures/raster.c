@@ -19,7 +19,7 @@
 /* The results of the first pass over the samples of a series. */
 typedef struct survey {
     int64_t first, last, previous;
-    size_t n; /* number of samples */
+    size_t n; /* number of samples of the series */
     /* Candidates for the most frequent interval between consecutive samples,
      * and lower bounds of their counts (algorithm of Misra and Gries, 1982).
      * Every interval that makes up more than a ninth of all intervals is a

@@ -13,8 +13,8 @@
 
 typedef struct damaged_file {
     char *path;
-    es_damaged *samples; /* (n) sorted by run, then by step; owns the names of
-                            series */
+    es_damaged *samples; /* (n) damaged samples, sorted by run, then by step;
+                            owns the names of their series */
     size_t n, n_printed;
     bool is_behind, behind_printed; /* true if a part of the file could not be
                                        read; true once this was printed */
@@ -31,7 +31,8 @@ static struct {
 
 static damaged_file *file_of(const char *path)
 {
-    for (size_t i = notes.n; i-- > 0;) /* the last file usually matches */
+    for (size_t i = notes.n; i-- > 0;) /* search from the end, because the
+                                          last file usually matches */
         if (strcmp(notes.files[i].path, path) == 0)
             return &notes.files[i];
     damaged_file new = {.n = 0};

@@ -18,7 +18,7 @@
  *  the inputs. */
 typedef enum es_finding_kind {
     ES_FINDING_RUN,     /* the summary of a run */
-    ES_FINDING_FAILURE, /* a run or a file failed */
+    ES_FINDING_FAILURE, /* the failure of a run or a file */
     ES_FINDING_DAMAGE,  /* a damaged sample */
     ES_FINDING_END,     /* the end of an input */
     ES_N_FINDING_KINDS

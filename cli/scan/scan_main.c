@@ -34,7 +34,7 @@ enum { KEPT_MOST = 64, KEPT_VALUES_MOST = 1 << 18 };
 
 typedef struct scan {
     es_scan_options options; /* shallow copy */
-    double observed;         /* largest value of all runs */
+    double observed;         /* largest value of the shown series in all runs */
     size_t input;            /* index of the current input */
 
     es_run_summary **kept; /* (n_kept) runs that pictures or the comparison
@@ -57,7 +57,8 @@ typedef struct scan {
     struct heard {
         bool any;           /* true if some run has a sample of the rule's
                                series */
-        uint64_t nonfinite; /* number of NaN and infinite values in all runs */
+        uint64_t nonfinite; /* number of NaN and infinite values of this
+                               series in all runs */
     } * heard;              /* (rules->n) one element for each rule; NULL
                                without rules */
 

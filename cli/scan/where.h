@@ -25,9 +25,9 @@ typedef struct es_condition {
     unsigned relation;        /* set of flags such as ES_BELOW: the results of
                                  comparing the run's value with the given value that
                                  satisfy the condition */
-    char text[ES_WHERE_TEXT]; /* the given value */
-    double number;            /* the given value as a number; NaN if it is not a
-                                 number */
+    char text[ES_WHERE_TEXT]; /* the value in the condition, as text */
+    double number;            /* the value in the condition as a number; NaN
+                                 if it is not a number */
 } es_condition;
 
 /** Conditions that must all hold. A zero-initialised list selects every run. */

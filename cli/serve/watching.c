@@ -77,7 +77,8 @@ typedef struct watching {
     es_watch_changes changes;
     char **roots;      /* (options->n_roots) paths of the roots without symbolic
                           links; NULL for a URL */
-    shown_file *shown; /* (n_shown) sorted by path */
+    shown_file *shown; /* (n_shown) files whose runs are shown, sorted by
+                          path */
     size_t n_shown, n_runs;
     double observed;  /* largest m of all runs, where m is the upper end of a
                          run's entropy bands; NaN before the first run */
@@ -539,7 +540,8 @@ static void send_head(watching *w)
     w->headed = true;
 }
 
-/* Sends everything that changed. */
+/* Sends all runs and alerts that have changed to the process that answers
+ * browsers. */
 static void publish(watching *w)
 {
     set_observed(w);

@@ -24,9 +24,11 @@ typedef struct es_fuse_layer {
 } es_fuse_layer;
 
 typedef struct es_fuse_result {
-    es_start start;                    /* description of the weights */
-    es_settings before, after;         /* settings of both models */
-    es_losses loss_before, loss_after; /* on the same held-out data */
+    es_start start;                    /* description of the loaded weights */
+    es_settings before, after;         /* settings of the original and of the
+                                          simplified model */
+    es_losses loss_before, loss_after; /* losses of both models on the same
+                                          held-out data */
     es_fuse_layer *layers; /* (n_layers + 1) one for each layer, then one for
                               all layers; NULL if the evaluation was stopped */
     int n_layers;

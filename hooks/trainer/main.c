@@ -116,8 +116,8 @@ typedef struct progress {
     int n_heads, ctx;
     double started;
     double eval_ce;      /* loss of the last evaluation; NaN before the first */
-    char bands[BAR + 1]; /* bar of the heads' entropies in the last measured
-                            step */
+    char bands[BAR + 1]; /* bar that shows the heads' entropies in the last
+                            measured step */
 } progress;
 
 static double seconds_now(void)

@@ -30,7 +30,7 @@ typedef struct es_trainer {
     es_tokens *tokens;
     es_model *model;
     es_measure *measure;
-    es_maps *maps;   /* NULL if maps are not recorded */
+    es_maps *maps;   /* attention maps; NULL if maps are not recorded */
     bool takes_maps; /* add held-out micro-batches to `maps` too */
     /* (n_inputs) tokens or pixels, and their targets */
     int32_t *inputs, *targets;
@@ -44,7 +44,8 @@ typedef struct es_trainer {
      * early, if the model supports this */
     bool may_run_ahead;
     bool measures_next; /* set by the caller: measure the following step */
-    bool is_ahead;      /* the following step, `next`, has been launched */
+    bool is_ahead;      /* true if the step after this one (`next`) has been
+                           launched */
     es_step next;
     bool saw_nan;             /* true after the first non-finite loss */
     es_loss_scale loss_scale; /* scale of the loss in the next step */

@@ -13,7 +13,7 @@
 #define ONE_HEIGHT 190.0
 #define MANY_HEIGHT 160.0
 #define WIDE_BAR 24.0   /* width of a bar if there are at most FEW_BARS */
-#define NARROW_BAR 12.0 /* width of a bar if there are more */
+#define NARROW_BAR 12.0 /* width of a bar if there are more than FEW_BARS */
 #define FEW_BARS 24
 #define STACK 34.0
 #define LEAST_PLOT 130.0 /* minimum plot width if a page size is requested */

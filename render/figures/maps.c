@@ -9,7 +9,9 @@
 /* Sizes of the chart before scaling, in points. */
 #define SIDE 104.0
 #define SMALL_SIDE 52.0
-#define PANELS_MOST 24 /* if there are more panels, they are small */
+#define PANELS_MOST                                                            \
+    24 /* maximum number of panels of normal size; if there                    \
+          are more, all are small */
 #define LEAST_FACTOR 0.15
 #define SMALL_COLUMNS 8
 #define TICKS 3

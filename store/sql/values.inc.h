@@ -81,7 +81,7 @@ typedef struct values_table {
 
 typedef struct values_cursor {
     sqlite3_vtab_cursor base;
-    char *where;           /* SQL of the conditions in the current query */
+    char *where;           /* SQL text of the conditions in the current query */
     sqlite3_value **given; /* (n_given) right-hand sides of the conditions */
     bool *is_id; /* (n_given) true if the condition is on run_id or series_id */
     int n_given;

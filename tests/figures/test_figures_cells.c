@@ -112,7 +112,7 @@ TEST(a_heatmap_scale_suits_any_series)
          "theta",
          {-1.13f, -0.57f, -0.24f, 0.63f, 1.17f, 2.26f},
          {"−1", "2", "−2"}},
-        {"d.db", /* logarithmic: begins at the smallest positive value */
+        {"d.db", /* a logarithmic scale begins at the smallest positive value */
          "max_logit",
          {0, 1.5f, 20, 300, 4000, 50000},
          {"1", "10000", "0.1"}},

@@ -47,7 +47,8 @@ static int n_ranges;
 
 static bool is_on, has_begun, lasts;
 static long first_failing;         /* 0: none */
-static atomic_long *n_allocations; /* shared with forked processes */
+static atomic_long *n_allocations; /* counter in memory that forked processes
+                                      share */
 static pid_t counting_process;
 
 static bool is_counted(const char *path)

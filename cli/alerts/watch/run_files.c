@@ -164,7 +164,7 @@ static es_status read_run(es_watch_files *watch, es_watch_file *file,
     return follow_run(watch, file, reader, run, &about);
 }
 
-/* Adds up the counts of the file's runs. */
+/* Adds up the numbers of alerts of the file's runs. */
 static es_status sum_up(const es_watch_files *watch, es_watch_file *file)
 {
     const size_t n = watch->rules ? watch->rules->n : 0;

@@ -19,7 +19,7 @@ typedef struct es_serve_peer {
 
 typedef struct es_serve_peers {
     es_serve_peer *list; /* linked list of clients, the newest first */
-    size_t n, most;      /* number of connections, and their limit */
+    size_t n, most;      /* number of connections, and its limit */
 } es_serve_peers;
 
 /** Raises the process's limit on open descriptors if possible, and derives the

@@ -18,8 +18,9 @@ typedef enum es_npy_type { ES_NPY_F4, ES_NPY_F8, ES_NPY_I4 } es_npy_type;
 /** One array. A zeroed struct is empty and may be freed. */
 typedef struct es_npy {
     es_npy_type type;
-    int n_dims;                   /* 0 for a scalar, which has n = 1 */
-    size_t dims[ES_NPY_MAX_DIMS]; /* C order; an extent may be 0 */
+    int n_dims;                   /* number of dimensions; 0 for a scalar,
+                                     which has n = 1 */
+    size_t dims[ES_NPY_MAX_DIMS]; /* extents, in C order; an extent may be 0 */
     size_t n;                     /* number of elements, the product of dims */
     void *data; /* (n) elements of `type`; never NULL after ES_OK; aligned for
                    all three types */

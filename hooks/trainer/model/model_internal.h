@@ -44,7 +44,8 @@ typedef struct es_layer_memory {
     es_mem *q, *k, *v;
     es_mem *head_rstd; /* (N,H + key heads) 1/rms of each head's q and k;
                           NULL without --qk-norm */
-    es_mem *qkv;       /* (N,3a) q, k and v as the attention reads them */
+    es_mem *qkv;       /* (N,3a) q, k and v side by side, as the attention
+                          reads them */
     es_mem *saved;     /* (B,H,T,ES_N_SAVED) values that attention saves for the
                           backward pass */
     es_mem *heads;     /* (N,a) outputs of the heads, concatenated */
@@ -152,7 +153,7 @@ struct es_model {
     es_mem *head_pre;  /* (N,d) output of the matrix between the last layer and
                           the last norm, before GELU; NULL if the family has no
                           such matrix */
-    es_mem *head_post; /* (N,d) output of this GELU, or NULL */
+    es_mem *head_post; /* (N,d) output of the GELU after head_pre, or NULL */
     es_mem *normed;    /* (N,d) output of the last norm, or the last layer's
                           output itself */
     es_mem *mean, *rstd; /* (N) mean and 1/deviation of each row in the last

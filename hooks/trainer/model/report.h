@@ -5,7 +5,8 @@
 
 #include "hooks/trainer/model/model.h"
 
-/** Allocates the report. Returns ES_OK or ES_ENOMEM. */
+/** Allocates the report, which receives the losses and statistics of a step.
+ *  Returns ES_OK or ES_ENOMEM. */
 es_status es_model_plan_report(es_model *model) ES_MUST_USE;
 
 /** es_model_fetches returns true if the host can fetch a step's report without
@@ -16,8 +17,8 @@ void es_model_fetch_report(es_model *model);
 es_status es_model_end_fetched(es_model *model, es_outcome *out) ES_MUST_USE;
 
 /** Same as es_model_begin, but does not store the values of the parameters.
- *  While another step is in progress, `skips` keeps its value in the back-end's
- *  memory. */
+ *  While another step is in progress, es_control.skips, which makes AdamW skip
+ *  the update, keeps its value in the back-end's memory. */
 void es_model_begin_report(es_model *model, bool measure,
                            const es_train_config *train, double lr);
 
