@@ -22,9 +22,9 @@ typedef struct es_criterion {
 /** One condition: a criterion, a relation and a value. */
 typedef struct es_condition {
     es_criterion by;
-    unsigned relation;        /* set of flags such as ES_BELOW: the results of
-                                 comparing the run's value with the given value that
-                                 satisfy the condition */
+    unsigned relation; /* set of flags such as ES_BELOW: the condition holds
+                          if comparing the run's value with the given value
+                          has one of these results */
     char text[ES_WHERE_TEXT]; /* the value in the condition, as text */
     double number;            /* the value in the condition as a number; NaN
                                  if it is not a number */

@@ -79,8 +79,8 @@ typedef struct es_ref_head {
     bool plain;           /* PowerSoftmax without c */
     es_row_length length; /* L in the epsilon of PowerSoftmax, and the divisor
                              of scaled ReLU */
-    double *c;       /* (T) the stabilising constant c of PowerSoftmax for each
-                        row, or NULL; an input if c_is_given, otherwise an output */
+    double *c; /* (T) stabilising constant c of PowerSoftmax for each row, or
+                  NULL; an input if c_is_given, else an output */
     bool c_is_given; /* true if c is an input, as finite differences require */
     double in_log;   /* epsilon added to each weight inside the logarithm of
                         the entropy */
