@@ -153,9 +153,8 @@ typedef struct split {
     unsigned mask; /* the pixels that have the colour `ink` */
 } split;
 
-/* Returns the colour that differs most from `paper`: its difference is
- * multiplied by the number of its pixels. Returns `paper` if no pixel differs.
- * */
+/* Returns the colour with the largest product of its difference from `paper`
+ * and its number of pixels. Returns `paper` if no pixel differs. */
 static uint32_t find_ink(const uint32_t pixels[N_PIXELS], uint32_t paper)
 {
     uint32_t ink = paper;

@@ -52,7 +52,7 @@ typedef struct es_esf_series {
     int64_t shape, phase;
 } es_esf_series;
 
-/** Head of a sample's record, 24 bytes, followed by the sample's values. */
+/** Header of a sample's record, 24 bytes, followed by the sample's values. */
 typedef struct es_esf_sample {
     int64_t series, step;
     int32_t crc; /* checksum of the sample, from es_checksum_of_sample */

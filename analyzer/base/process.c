@@ -98,8 +98,8 @@ static int become(const es_process_options *options, pid_t parent,
     }
     if (!set_descriptors(options))
         return errno;
-    /* Handlers are functions of the caller, so reset them: they must not run in
-       the child. */
+    /* Signal handlers are functions of the caller, so reset them: they must not
+       run in the child. */
     es_process_place place = options->place;
     sigset_t none;
     for (int number = 1; number < NSIG; number++) {

@@ -92,7 +92,8 @@ const char *es_rule_comparison_name(es_rule_comparison); /* "at_least" */
 const char *es_rule_reference_name(es_rule_reference);
 const char *es_rule_action_name(es_rule_action); /* "none", "stop" */
 
-/** Returns the value that is worse under the rule. Either value may be NaN. */
+/** Returns the value that is worse for the rule, which is farther beyond its
+ *  threshold. Either value may be NaN. */
 double es_rule_worse(const es_rule *rule, double a, double b);
 
 /**

@@ -35,16 +35,17 @@ typedef struct es_rule_state {
     es_rule rule;
     size_t n_layers, n_heads; /* numbers of layers and heads of the run */
     size_t n_units;           /* L*H, L or 1 */
-    size_t n_references;      /* number of units with a reference value:
-                                 n_units, or L*H for a share */
+    size_t n_references;      /* number of heads, layers or runs that have a
+                                 reference value: n_units, or L*H for a share */
     double ceiling; /* ceiling of the run; NaN if it is unknown or is 0 because
                        T = 1 */
     int64_t warm_up_end;
     es_rule_unit *units;        /* (n_units) */
-    es_rule_history *histories; /* (n_references) histories; NULL if the
-                                   reference is not the history */
-    double *baseline; /* (n_references) values of the baseline run, NaN if there
-                         is no value; NULL if the reference is not a baseline */
+    es_rule_history *histories; /* (n_references) histories; NULL unless the
+                                   rule compares with the history */
+    double *baseline; /* (n_references) values of the baseline run, NaN if
+                         there is no value; NULL unless the rule compares
+                         with a baseline */
     int64_t baseline_step;
     bool has_baseline;
 

@@ -44,8 +44,8 @@ static REAL NAME(raise)(REAL x, int p)
 }
 
 /* Writes the numerators of PowerSoftmax, z^p / L with z = score / unit, to
-   `out` (n) unless `out` is NULL. Returns the denominator, which is their sum
-   and a constant. */
+   `out` (n) unless `out` is NULL. Returns the denominator, which is the sum of
+   the numerators plus a constant. */
 static REAL NAME(prepare)(REAL *out, const es_power_form *form,
                           const float *scores, int n)
 {

@@ -129,9 +129,10 @@ typedef struct es_association {
                         groups: eta squared of the ranks, in [0,1]. This is the
                         share of the ranks' variance that lies between groups,
                         and equals Kruskal and Wallis's H / (n - 1) */
-    double p; /* probability of at least this strength, in either direction, if
-                 y is randomly permuted; from 999 to 9,999 permutations; p is at
-                 least 1/1,000 with 999, 1/10,000 with 9,999 */
+    double p; /* p-value: probability of an association at least this strong,
+                 in either direction, if y is randomly permuted. Estimated
+                 from 999 to 9,999 permutations, so p is at least 1/1,000 to
+                 1/10,000 */
     es_reason reason;
 } es_association;
 

@@ -13,7 +13,8 @@
 
 typedef enum member_kind { TEXT, UUID, WHOLE, STATUS } member_kind;
 
-/* A property of a run that the comment lines describe; a row of the table. */
+/* A property of a run that the comment lines describe; an entry of the table of
+ * properties. */
 typedef struct member {
     const char *key;
     member_kind kind;

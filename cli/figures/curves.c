@@ -163,7 +163,8 @@ static es_status line_of_trend(es_curve *out, es_drawing *drawing,
     return ES_OK;
 }
 
-/* Fits the trend of each layer in the series that the summary shows. */
+/* Fits a trend to the values of each layer in the series that the figure shows
+ * (run->series). */
 static es_status read_trends(panel *out, es_drawing *drawing,
                              const es_run_summary *run)
 {

@@ -76,10 +76,10 @@ void es_push_file_group(es_push_worker *worker, es_push_file *const *files,
                         size_t n);
 
 /**
- * Checks if the database has the joined run of a file that is a rank. Called
- * after all files have been pushed. Returns ES_OK if the database has the
- * joined run; ES_EFORMAT if the joined run is missing or ends at an earlier
- * step than the rank.
+ * Checks if the database has the joined run of a file that holds one rank.
+ * Called after all files have been pushed. Returns ES_OK if the database has
+ * the joined run; ES_EFORMAT if the joined run is missing or ends at an
+ * earlier step than the rank.
  */
 es_status es_push_file_check_rank(es_pusher *pusher,
                                   const es_push_file *file) ES_MUST_USE;

@@ -560,7 +560,7 @@ static es_status write_all(es_run_labels *out, const maker *m, bool *alike,
     return shorten_labels(out->plain, m, alike, entries);
 }
 
-/* Allocates the arrays of `m`, whose differences must already be set. */
+/* Allocates the arrays of `m`; m->differences must already be set. */
 static es_status prepare_maker(maker *m)
 {
     const size_t n = m->n, n_keys = m->n_keys;

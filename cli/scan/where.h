@@ -59,8 +59,8 @@ bool es_where_holds(const es_where *where, const es_run_summary *run);
 /** Returns true if a condition refers to a member of the configuration. */
 bool es_where_reads(const es_where *where);
 
-/** Returns true if a condition refers to flags, which exist only once the run's
- *  samples have been judged. */
+/** Returns true if a condition refers to flags, which are known only after the
+ *  run's samples have been checked. */
 bool es_where_judges(const es_where *where);
 
 /** An order of runs. A zero-initialised order keeps the order of reading. */

@@ -34,8 +34,8 @@ typedef struct es_fuse_result {
     int n_layers;
     int n_fused;    /* number of layers in which the two FFN matrices were
                        multiplied into one */
-    int n_dropped;  /* layers that lost their FFN; if 0, both models are the
-                       same function */
+    int n_dropped;  /* number of layers whose FFN was removed; if 0, both
+                       models compute the same function */
     bool is_folded; /* true if WNorm or SNorm was folded into the matrices */
     bool is_equal;  /* the results are within ES_FUSE_TOLERANCE; false if a
                        loss is NaN */

@@ -519,7 +519,8 @@ static double widest_text(const es_bars *figure, printing print)
     return widest;
 }
 
-/* Chooses the first way of printing in which all texts are legible. */
+/* Chooses how the texts of the bars are printed: the first of in full, briefly
+ * and rotated that makes all texts legible. */
 static void choose_print(bars_sheet *sheet)
 {
     double width = sheet->bar - 2;

@@ -9,9 +9,7 @@
 /* Sizes of the chart before scaling, in points. */
 #define SIDE 104.0
 #define SMALL_SIDE 52.0
-#define PANELS_MOST                                                            \
-    24 /* maximum number of panels of normal size; if there                    \
-          are more, all are small */
+#define PANELS_MOST 24 /* maximum number of panels of normal size */
 #define LEAST_FACTOR 0.15
 #define SMALL_COLUMNS 8
 #define TICKS 3

@@ -1,6 +1,5 @@
-"""Computes one PowerSoftmax attention layer of a checkpoint in plain arithmetic, both in
-the trained form and as the polynomial that is computed under encryption. Needs only
-NumPy."""
+"""Computes one PowerSoftmax attention layer of a checkpoint without encryption, both
+exactly and with the polynomial that is used under encryption. Needs only NumPy."""
 import json
 import math
 import re

@@ -5,9 +5,9 @@
 #define ES_POSTGRES_VERSION 1 /* value of entropy_scan.about.schema */
 
 /**
- * Numbers of advisory locks. ES_POSTGRES_LOCK is held while the schema or a
- * month is created. ES_POSTGRES_KEEP_LOCK is held exclusively while runs are
- * deleted, and shared while runs are pushed.
+ * Numbers of advisory locks. ES_POSTGRES_LOCK is held while the schema or the
+ * partition for a month is created. ES_POSTGRES_KEEP_LOCK is held exclusively
+ * while runs are deleted, and shared while runs are pushed.
  */
 #define ES_POSTGRES_LOCK "4995153571386872658"
 #define ES_POSTGRES_KEEP_LOCK "4995153571386872659"

@@ -93,8 +93,8 @@ static void test_entropy_memory__outputs_may_be_null(void **state)
 }
 
 /**
- * Computing rows from weights leaves the arrays of those statistics unchanged
- * that only es_qk_statistics computes.
+ * es_entropy_probs does not change the arrays of those statistics that only
+ * es_qk_statistics computes.
  */
 static void
 test_entropy_memory__weights_leave_score_statistics_unchanged(void **state)

@@ -26,8 +26,8 @@ verifies() { # NAME LIBRARY [OPTION...]
         by "$library" "$train" verify --backend cuda "$@" "${cases[@]}"
 }
 
-# Prints the final loss of a training run that is long enough for sequences to be run,
-# captured and replayed.
+# Prints the final loss of a training run that is long enough for the sequences of launches to be
+# run, captured as graphs and replayed.
 final_loss() { # LIBRARY ARCH OPTION...
     local library=$1 arch=$2
     shift 2

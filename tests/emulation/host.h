@@ -10,8 +10,8 @@ extern "C" ES_API es_host_counts es_host_counted;
 
 enum { ES_HOST_MAX_THREADS = 1024 };
 
-/** Faults, requested by words in ENTROPY_TRAIN_EMULATION, which are separated
- *  by commas. */
+/** Injected faults, requested by comma-separated words in
+ *  ENTROPY_TRAIN_EMULATION. */
 typedef struct es_host_faults {
     bool reverse;  /* run blocks and threads from the last to the first */
     long random;   /* seed for a random order of warps; 0 for a fixed order */

@@ -168,7 +168,7 @@ static void run_lanes(thread *lanes)
     }
 }
 
-/* If the lanes of a warp wait for each other, lets them continue and returns
+/* If all lanes of a warp wait for each other, lets them continue and returns
  * true. */
 static bool release_lanes(thread *lanes)
 {

@@ -255,8 +255,8 @@ TEST(steps_keep_dips_and_nan)
     es_drawing_clear(&f.drawing);
 }
 
-/* Evaluations at unequal distances leave no column empty where there are
- * samples. A run with a single step has one column. */
+/* Evaluations at unequal intervals leave no empty columns between samples. A
+ * run with a single step has one column. */
 TEST(samples_fill_columns_until_the_next_one)
 {
     static const int64_t at[] = {0, 10, 20, 30, 130, 230, 330, 630};

@@ -9,7 +9,7 @@
 enum { N_RUNS = 4, N_STEPS = 3 };
 
 /* Losses of three seeds with the same learning rate, and of a run with another
- * rate. The third seed lacks a step (-1) and ends in NaN. */
+ * learning rate. The third seed lacks a step (-1) and ends in NaN. */
 static const float losses[N_RUNS][N_STEPS] = {
     {4, 3, 2}, {6, 5, 1}, {5, -1, NAN}, {9, 8, 7}};
 

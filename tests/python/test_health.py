@@ -1,5 +1,5 @@
 """Tests record="standard" and "all": compares activations, routers, gradients and
-updates of layers with plain PyTorch in the same training."""
+updates of layers with plain PyTorch in the same training run."""
 
 import copy
 import functools
@@ -444,7 +444,8 @@ def test_the_compiled_step_of_an_optimizer_is_left_alone(no_graphs_of_others, ru
 
 
 class Layer(torch.nn.Module):
-    """A layer with the attention of test_waits.py, a weight and a router."""
+    """A transformer layer with the attention of test_waits.py, a weight and a
+    router."""
 
     def __init__(self, place):
         super().__init__()

@@ -1,5 +1,6 @@
-/* Tests the ring in shared memory with both of its sides in one process, and
- * the packing of the greeting and of frames into bytes. */
+/* Tests the ring buffer in shared memory with both of its sides in one
+ * process, and the packing of the first message (the greeting) and of frames
+ * into bytes. */
 #include "hooks/recorder/ring.h"
 #include "hooks/recorder/wire.h"
 #include "tests/support/await.h"

@@ -52,7 +52,9 @@ static void clear(labelled *l)
     es_run_labels_free(&l->labels);
 }
 
-/* Checks the labels of n runs against the expected `texts` and `plains` (n). */
+/* Checks the labels of n runs: `texts` (n) are the expected labels, and
+ * `plains` (n) the expected labels in plain text; `plains` is NULL if both are
+ * equal. */
 static void expect(void **state, const given *runs, size_t n,
                    const char *const *texts, const char *const *plains)
 {

@@ -15,8 +15,8 @@ static void keep(es_judged_episode *all, size_t *n, const es_judge_run *run,
     kept->said.layers = kept->said.heads = NULL;
 }
 
-/* Returns a workspace of `size` bytes filled with arbitrary bytes, because a
- * judge must not rely on its contents. */
+/* Returns a workspace of `size` bytes filled with arbitrary bytes, because the
+ * detector of flags (es_judge) must not rely on its contents. */
 static void *workspace_of(size_t size, const es_judge_run *run)
 {
     assert_true(run->n_layers * run->n_heads <= ES_JUDGED_VALUES);

@@ -1,6 +1,5 @@
-# Functions for the tests of `entropy-scan watch`: . tests/support/watching.sh,
-# after tests/support/tap.sh and tests/support/background.sh. Changes the
-# current folder to $dir; $root is the previous folder.
+# Functions for the tests of `entropy-scan watch`. Source this file after tests/support/tap.sh and
+# tests/support/background.sh. Changes the current folder to $dir; $root is the previous folder.
 . tests/support/corpus.sh
 cd "$dir"
 

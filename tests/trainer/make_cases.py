@@ -48,8 +48,8 @@ CASES = {
     # temperatures that are learnt directly; the smallest are below the allowed minimum
     "t05_sm_t_direct": {"arch": "SM(t,direct)+LN+G", "t": (4e-5, 4e-2),
                         "small_qk": 0.03, "n_layer": 3, "ctx": 7, "n_head": 2},
-    # all other parts differ between layers, too; n03 combines several kinds of FFNs
-    # with WNorm and with SNorm
+    # all other parts of the architecture also differ between layers; n03 combines
+    # several kinds of FFNs with WNorm and with SNorm
     "n03_ereg_parts": {"arch": "EReg(SM(t)+LN[0-2]+LN[5]+G+ScFFN[2-3]+ScFuFFN[4-5]+"
                                "WNorm(QKV,FFN)[1-2]+WNorm(QKVO)[4]+SNorm(FFN)[0]+"
                                "SNorm(QK,FFN)[3]+SNorm(FFN)[4-5])",

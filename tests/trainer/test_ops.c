@@ -109,8 +109,8 @@ static const es_activation kinds[] = {ES_ACT_LINEAR,    ES_ACT_GELU,
                                       ES_ACT_GELU_TANH, ES_ACT_RELU,
                                       ES_ACT_LEAKY,     ES_ACT_GELU_SIGMOID};
 
-/* Expects that `peak` is the peak that find_peak returns. With a linear
- * activation, the peak must be unchanged. */
+/* Expects that `peak` equals the result of find_peak or, with a linear
+ * activation, is unchanged. */
 static void check_peak(const es_peak *peak, float *pre, size_t n,
                        bool is_linear)
 {

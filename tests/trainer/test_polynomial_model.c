@@ -203,8 +203,8 @@ TEST(nan_and_infinity_count_as_outside_and_give_nan_errors)
         const float *error = detail_of(m, ES_DETAIL_APPROX_ERROR_ACT);
         assert_true(isfinite(error[0]));
         assert_true(isnan(error[1]) && !es_is_missing(error[1]));
-        /* the last norm reads the output of the FFN, so its inputs are outside,
-         * too */
+        /* the last norm reads the output of the FFN, so its inputs are outside
+         * the interval, too */
         count = detail_of(m, ES_DETAIL_CLIPPED_NORM);
         assert_true(count[0] == 0 && count[1] == N);
         assert_true(isnan(s.losses.ce));

@@ -69,8 +69,9 @@ static double permuted_p(double *values, size_t n_a, size_t n, size_t *chosen)
         first += i < n_a ? values[i] : 0;
     }
     all.observed = apart(&all, first);
-    /* Number of divisions, the binomial coefficient of n over n_a; if this is
-     * above ES_PERMUTATIONS, some number above ES_PERMUTATIONS. */
+    /* Number of ways to divide the values into two samples, which is the
+     * binomial coefficient n over n_a; if this is above ES_PERMUTATIONS, any
+     * number above ES_PERMUTATIONS. */
     double n_divisions = 1;
     for (size_t i = 0; i < n_a && n_divisions <= ES_PERMUTATIONS; i++)
         n_divisions *= (double)(n - i) / (double)(i + 1);

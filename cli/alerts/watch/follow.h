@@ -25,8 +25,8 @@ typedef struct es_follow {
     es_phase phase;
     bool over;        /* true once the run has ended and has been checked
                          completely */
-    uint32_t version; /* checksum of the run's description when its alerts
-                         were evaluated after its end */
+    uint32_t version; /* checksum of the ended run (last step, status, end
+                         time) when it was checked for alerts */
     char uuid[ES_UUID_SIZE];
     es_follow_counts counts;  /* number of alerts by flag and severity */
     uint32_t *of_rules;       /* (number of rules) number of alerts of each

@@ -119,7 +119,7 @@ class Run:
 
     def values(self, name: str, phase: str = "train") -> np.ndarray:
         """Returns the values of a series, float32: (n) for a series of the run, (n, L)
-        of layers, (n, L, H) of heads. A NaN that the training produced is an ordinary
+        of layers, (n, L, H) of heads. A NaN that training produced is an ordinary
         NaN; is_missing() finds the values that were not measured."""
         _, data, shape = self._reader.samples(self._index, name, phase)
         if shape == "run":

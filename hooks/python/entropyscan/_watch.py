@@ -315,7 +315,7 @@ class Watch:
 
     def figure(self, kind: str = "heatmap", format: str = "svg", **options: Any) -> Any:
         """Draws the part of the run that is already in the file, with entropy-scan; a
-        notebook displays the figure while the training runs. The arguments are those of
+        notebook displays the figure while the model trains. The arguments are those of
         Run.figure. Raises es.Error before the first sample."""
         from ._reader import figure
 

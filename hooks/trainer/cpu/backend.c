@@ -117,8 +117,8 @@ static es_status prepare(es_backend *backend, const es_extents *largest)
      * floats */
     size_t norms = 6 * (size_t)largest->width;
     size = size > norms ? size : norms;
-    /* details.c needs the entropies of one head in all sequences, and the bin
-     * of each entropy */
+    /* details.c needs the entropies of one head in all sequences, and the
+     * histogram bin of each entropy */
     const size_t rows = 2 * (size_t)largest->n_rows + ALIGNMENT;
     size = (size > rows ? size : rows) + ALIGNMENT;
     size = size / ALIGNMENT * ALIGNMENT;

@@ -83,7 +83,8 @@ static inline bool es_gemm_is_offered(const es_gemm *p)
  *  has neither. The device keeps the plans of all products. */
 bool es_device_gemm(es_device *device, const es_gemm *product) ES_MUST_USE;
 
-/** Returns a one-line warning about the file of choices (choices.h), or "". */
+/** Returns a one-line warning about the file that stores the chosen algorithms
+ *  (choices.h), or "". */
 const char *es_gemm_note(es_device *device);
 
 #endif

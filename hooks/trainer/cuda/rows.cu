@@ -177,8 +177,8 @@ static ES_DEVICE void row_means(float *mean_g, float *mean_gx,
     *mean_gx = es_warp_sum(dot) * rstd / width;
 }
 
-/* Processes a row: adds to dx, and to the lane's column sums for dweight and
- * dbias. */
+/* Computes the backward pass of one row: adds to dx, and to the lane's column
+ * sums for dweight and dbias. */
 template <class A, int W, int N>
 static ES_DEVICE void row_back(row_packs<A, W, N> *row, float *sums,
                                const norm_backward *n, float mean, float rstd)

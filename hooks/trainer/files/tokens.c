@@ -250,7 +250,8 @@ es_status es_tokens_check_ctx(const es_tokens *tokens, es_token_split split,
                    split == ES_SPLIT_TRAIN ? "training" : "held-out", ctx);
 }
 
-/** Reads one sequence: ctx + 1 tokens from position `place` of the split. */
+/** Reads one sequence: ctx + 1 tokens from position `place` of the training or
+ *  held-out tokens. */
 static es_status read_sequence(const es_tokens *tokens, int32_t *inputs,
                                int32_t *targets, es_token_split split,
                                uint64_t place, int ctx)
