@@ -4,7 +4,7 @@
 # of the programs; results go to BUILD/figures. Takes two minutes on two cores, mostly
 # for training; existing runs are reused.
 #
-#   FIGURE_STEPS=N     optimiser steps of each training (default 500)
+#   FIGURE_STEPS=N     optimiser steps of each training run (default 500)
 #   FIGURE_SCAN=...    additional options for each drawing, such as '--format svg'
 #   FIGURE_DIR=DIR     folder of the results (default: BUILD/figures)
 #

@@ -62,7 +62,7 @@
 #include <stdint.h>
 
 /**
- * The shape and settings of an attention. `size` is sizeof
+ * The shape and settings of an attention operation. `size` is sizeof
  * (es_attention_shape); it lets the library accept programs that were compiled
  * with an older header. If a member is 0 or NULL, the default in its comment
  * applies.

@@ -108,7 +108,7 @@ void es_trainer_free(es_trainer *trainer); /* `trainer` may be NULL */
  * is_ahead. The caller must then train the following step before any other use
  * of the model.
  *
- *   measure  also measure heads and layers, which does not affect the training.
+ *   measure  also measure heads and layers, which does not affect training.
  *            The step with the first non-finite loss is always measured.
  *
  * Returns ES_OK; ES_EIO or ES_EFORMAT for an error in the token file; ES_EIO
