@@ -1,7 +1,7 @@
 /*
  * Implements the display list. Charts append shapes, which are checked and
- * copied here, so that the writers need no checks. If memory runs out, the
- * picture remembers this failure until it is written.
+ * copied here, so that the writers of file formats need no checks. If memory
+ * runs out, the picture remembers this failure until it is written.
  */
 #include "render/picture_internal.h"
 

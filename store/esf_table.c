@@ -20,7 +20,8 @@ enum { SERIES, STEP, CRC, VALUE };
  * then the direction of the scan. */
 enum {
     BY_SERIES = 1,
-    BY_LEAST = 2, /* lower bound of the step; BY_STEP stands for both bounds */
+    BY_LEAST = 2, /* lower bound of the step; a step that must be equal to a
+                     value has the bit BY_STEP instead */
     BY_MOST = 4,
     BY_STEP = 8,
     DOWN = 16

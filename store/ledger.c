@@ -169,7 +169,7 @@ static es_status check_schema(es_ledger *ledger, int64_t id, const char *found)
         return es_fail(
             ES_EVERSION,
             "%s: schema %lld differs from this program's %d: use the "
-            "version of entropy-scan that made it, or remove the file: every "
+            "version of entropy-scan that made it, or remove the file; every "
             "alert is then reported again",
             database->path, (long long)version, LEDGER_VERSION);
     status = our_schema(&wanted);
@@ -240,7 +240,8 @@ static es_status open_file(es_ledger *ledger, const char *path)
     if (rc != SQLITE_OK)
         return es_database_fail(database, rc);
     sqlite3_progress_handler(database->handle, STEPS_EACH, count_steps, ledger);
-    /* With FULL, an alert is on the disk before it is delivered. */
+    /* With synchronous = FULL, an alert is on the disk before it is
+       delivered. */
     if ((status = refuse_wal(database)) < 0 ||
         (status = es_database_harden(database)) < 0 ||
         (status = es_database_execute(database, "PRAGMA synchronous = FULL")) <
@@ -389,8 +390,8 @@ static es_status copy_layers(es_alert *out, const es_ledger *ledger,
         out->severity > ES_SEVERITY_CRITICAL || n > sizeof layers ||
         n % sizeof *layers)
         return es_fail(ES_EFORMAT,
-                       "%s: damaged: an alert has impossible values: remove "
-                       "the file: every alert is then reported again",
+                       "%s: damaged (an alert has impossible values): remove "
+                       "the file; every alert is then reported again",
                        ledger->database.path);
     if (n)
         memcpy(layers, sqlite3_column_blob(s, column), n);

@@ -29,7 +29,7 @@
  * run. */
 #define PIECE_BYTES (1 << 18)
 
-/* Number of runs per query for first and last steps. */
+/* Number of runs whose first and last steps one query fetches. */
 #define STEPS_OF 64
 /* Maximum number of runs in one query for samples. */
 #define BLOCK_RUNS_MOST 256
@@ -728,7 +728,10 @@ static es_remote *remote_of(const sample_cursor *cursor)
     return ((sample_table *)cursor->base.pVtab)->remote;
 }
 
-/** Sets [at, n) to the rows of the current series with steps in [from, to]. */
+/**
+ * Narrows the range [at, n) of fetched rows to the rows of the current series
+ * with steps in [from, to].
+ */
 static void narrow_rows(sample_cursor *cursor)
 {
     const es_remote_rows *rows = cursor->rows;
@@ -773,8 +776,10 @@ static es_status find_block(bool *found, sample_cursor *cursor)
         return ES_OK;
     if (cursor->from < cursor->to || series->n_values == 1)
         kind->is_wanted = true;
-    if (is_there && kind->is_wanted) /* the series is wanted now but not in the
-                                        block, so later runs need a new block */
+    if (is_there && kind->is_wanted) /* The fetched block has the run but not
+                                        this series. Shorten the block, so that
+                                        later runs get a new block with the
+                                        series. */
         remote->block->end_run = series->run + 1;
     if (is_there || !kind->is_wanted ||
         run_bytes(remote, series->run) > BLOCK_BYTES)

@@ -122,7 +122,7 @@ typedef enum es_config_kind {
  * Strings are borrowed, valid during the call, and may be invalid UTF-8.
  */
 typedef struct es_config_member {
-    const char *key; /* full path, such as "optimizer.lr" */
+    const char *key; /* full path of the member, such as "optimizer.lr" */
     es_config_kind kind;
     const char *text; /* value of a string without quotes; other values as JSON.
                          A number that is too large for a double is "Inf" or

@@ -60,8 +60,8 @@ bool es_text_is_utf8(const char *text, size_t n);
 /**
  * Prints the shortest decimal that reads back as the same float32, for CSV
  * files. Special values are printed as "NaN", "inf", "-inf"; the missing value
- * as ""; any NaN except the canonical quiet NaN as "NaN(0x7fc00001)", so that
- * its bits survive.
+ * as ""; any NaN except the canonical quiet NaN with its bits, such as
+ * "NaN(0x7fc00001)".
  *
  * Returns `out`, which must have ES_FLOAT_TEXT_MAX bytes. The locale has no
  * influence.

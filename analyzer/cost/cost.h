@@ -40,11 +40,14 @@ bool es_cost_counts_final_norm(const es_cost_model *model);
 typedef enum es_cost_item {
     ES_COST_SOFTMAX,    /* L H T T scores */
     ES_COST_LAYER_NORM, /* T d per LayerNorm */
-    ES_COST_GELU,       /* GELUs: T m d for each FFN with G, GT or GS */
-    ES_COST_RELU,       /* ReLUs: T m d for each FFN with R or LR */
-    ES_COST_LINEAR,     /* values that enter or leave products with the layers'
-                           weights: per d x d matrix 2 T d, and per FFN of two
-                           matrices 2 T (m + 1) d */
+    ES_COST_GELU,       /* GELUs: tokens times FFN width, for each FFN with G,
+                           GT or GS */
+    ES_COST_RELU,       /* ReLUs: tokens times FFN width, for each FFN with R or
+                           LR */
+    ES_COST_LINEAR,     /* values that enter or leave products with the
+                           layers' weights: per token 2 d for each d x d
+                           matrix, and 2 d plus twice the FFN width for each
+                           FFN of two matrices */
     ES_COST_OUTPUT,     /* T V logits */
     ES_COST_FIXED,      /* 1, for the constant part of every pass */
     ES_N_COST_ITEMS

@@ -1,5 +1,5 @@
 /* Returns the names of severities, the verdict on a flag as text (such as "too
- * short to judge"), and the series that the flags use by its name. */
+ * short to judge"), and finds the series that the flags use by name. */
 #include "analyzer/flags/flags.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /**
- * Defines the state, of constant size, that the judge keeps of each layer, of
- * the share of high heads and of the loss.
+ * Defines the state that the flag detection (es_judge) keeps for each layer,
+ * for the share of high heads and for the loss. The state has a constant size.
  */
 #ifndef ES_FLAGS_INTERNAL_H
 #define ES_FLAGS_INTERNAL_H
@@ -64,8 +64,8 @@ typedef struct es_layer_row {
                       single value, the layer's mean */
     bool finite;   /* true if all values are finite and none is missing */
     bool past_warm_up;
-    bool by_history; /* true if a collapse by the layer's history may be
-                        detected */
+    bool by_history; /* true if a collapse relative to the layer's own history
+                        may be detected */
     int64_t step;
 } es_layer_row;
 

@@ -9,7 +9,8 @@
 #include <string.h>
 
 enum {
-    LEAST = 32, /* number of losses that are recorded before judging begins */
+    LEAST = 32, /* number of losses that are recorded before the first loss is
+                   judged */
     FACTOR = 2  /* a single loss is a spike if its rise is this many times
                    the largest rise in the window */
 };

@@ -1,6 +1,6 @@
 /* Computes the number that a rule compares (several values of a sample
-   aggregated to one, or its ratio to the unit's median or to a baseline) and
-   the limit. */
+   aggregated to one, or its ratio to a median of past values or to a baseline)
+   and the limit. */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/rules_internal.h"
 

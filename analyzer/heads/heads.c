@@ -164,9 +164,9 @@ static bool is_sum_of_finite(es_head_series series)
            by == ES_HEADS_HIGHEST_MEAN;
 }
 
-/* Computes the share of a series in one sequence, with the same result as
- * es_head_share_start and es_head_share_add. `entropy` and `x` have n values;
- * `x` is NULL if the statistic was not measured. */
+/* Computes the partial result (share) of a series for one sequence, with the
+ * same result as es_head_share_start and es_head_share_add. `entropy` and `x`
+ * have n values; `x` is NULL if the statistic was not measured. */
 static double add_sequence(const float *entropy, const float *x, int n,
                            es_head_series series, double finite_rows)
 {

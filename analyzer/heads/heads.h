@@ -116,8 +116,8 @@ typedef enum es_row_sum {
 } es_row_sum;
 
 /**
- * Returns the row statistic that a sum gives when it is divided by the sum of
- * the weights. `sum` is at least ES_SUM_FIRST_MEAN.
+ * Returns the row statistic that results when the sum with number `sum`, which
+ * must be ES_SUM_FIRST_MEAN or above, is divided by the sum of the weights.
  */
 ES_HEADS_FUNCTION es_row_statistic es_row_sum_statistic(int sum)
 {

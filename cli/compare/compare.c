@@ -265,7 +265,7 @@ static void free_exchange(exchange *space)
 
 static es_status grow_exchange(exchange *space, size_t n, size_t n_blocks)
 {
-    const char *what = "values of a permutation test";
+    const char *what = "the values of a permutation test";
     es_status status;
     es_exchange_space *tests = &space->tests;
     if ((status = es_grow(&space->values, n, sizeof(float), what)) < 0 ||
@@ -445,7 +445,7 @@ static es_status compute_tests(es_comparison *comparison)
 {
     testing t = {.comparison = comparison};
     const size_t n = comparison->n_runs;
-    const char *what = "statistical tests of runs";
+    const char *what = "the statistical tests of the runs";
     es_status status;
     if ((status = es_alloc(&t.chosen, n, sizeof *t.chosen, what)) < 0 ||
         (status = es_alloc(&t.a, n, sizeof *t.a, what)) < 0 ||

@@ -31,7 +31,8 @@ static int compare_scores(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Fills in the scores of a vector in ascending order. */
+/* Sets the scores of vector `vector` (normal, uniform or evenly spaced), in
+ * ascending order. */
 static void make_vector(double scores[SCORES], int vector)
 {
     uint64_t state = 5;

@@ -67,7 +67,8 @@ static void put_value(es_event_builder *event, tag_text *buffer,
     if (fflush(buffer->stream) == 0)
         es_event_put_scalar(event, buffer->text, value);
     else
-        event->status = es_fail(ES_ENOMEM, "out of memory for a tag");
+        event->status =
+            es_fail(ES_ENOMEM, "out of memory for the tag of a scalar");
 }
 
 /* Returns the mean of the measured heads; a missing value if no head is

@@ -29,13 +29,13 @@ typedef struct history {
     es_tag_rules rules;
     pass pass;
     es_step_keys keys;
-    const char *step_key;          /* name of the step member; set after the
-                                      pass STEPS */
+    const char *step_key;          /* key of the member that contains the step;
+                                      set after the pass STEPS */
     size_t n_attention, n_numbers; /* in the pass STEPS, how many numbers of the
                                       current line belong to heads or layers,
                                       and how many there are in total */
-    json_t *places;                /* maps each name to true if it belongs to a
-                                      layer */
+    json_t *places;                /* maps the name of each member to true if it
+                                      belongs to a layer */
     char *copy;                    /* (ES_LINE_MAX * 2) the current line, made
                                       valid JSON */
     size_t line;                   /* number of the current line */

@@ -105,8 +105,9 @@ static es_status stack(es_picture **out, const part *parts, size_t n)
     return status;
 }
 
-/* Draws all figures with a common layout, which `many` determines as in align.
- * `height` is the page height in points; 0 means the natural height. */
+/* Draws all figures with a common layout, in which `many` chooses the number of
+ * columns, as in align(). `height` is the page height in points; 0 means the
+ * natural height. */
 static es_status draw_aligned(part *parts, size_t n, double height, bool many)
 {
     es_status status;

@@ -50,12 +50,12 @@ static const es_option options[] = {
     {"format", 0, "FORMAT", "png, svg, pdf or txt (by the extension of FILE)",
      ES_OPT_CALL(arguments, format, read_format)},
     {"size", 0, "WxH",
-     "size in pixels (PNG) or points (SVG, PDF), or such as 89x60mm, "
-     "3.25x2.5in",
+     "size in pixels (PNG) or points (SVG, PDF), or with a unit, such as "
+     "89x60mm or 3.25x2.5in",
      ES_OPT_CALL(arguments, look, read_size)},
     {"for", 0, "MEDIUM",
      "width of the picture: column, page, slide, icml (one column), neurips "
-     "(text width) or screen, which is as wide as the content needs (screen)",
+     "(text width) or screen (default), which is as wide as the content needs",
      ES_OPT_CHOICE(arguments, look.medium, es_media),
      .expects = ES_MEDIA_EXPECTED},
     {"title", 0, "TEXT", "title above the picture",

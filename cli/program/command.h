@@ -59,7 +59,8 @@ extern const es_topic es_run_file_topic;
 
 #define ES_COLOR_OPTION                                                        \
     {                                                                          \
-        "color", 0, "WHEN", "colour the text: always, never or auto (auto)",   \
+        "color", 0, "WHEN",                                                    \
+            "colour the text: always, never or auto (default)",                \
             ES_OPT_ALL(es_command_color), .tags = ES_SCAN_VERB_TAGS            \
     }
 

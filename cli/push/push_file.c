@@ -181,7 +181,7 @@ static es_status find_alerts(void *user, const es_push_alert **out, size_t *n)
 
 /* --- one run -------------------------------------------------------------- */
 
-/* If a run is a rank of a distributed training, records this in `file`. All
+/* If a run is a rank of a distributed training run, records this in `file`. All
  * ranks have the same uuid, and only the run that joins them can be pushed.
  * Returns ES_DONE if the run is not a rank. */
 static es_status note_rank(es_push_file *file, size_t run)
@@ -206,8 +206,8 @@ es_status es_push_file_check_rank(es_pusher *pusher, const es_push_file *file)
     if (status < 0 || (last_step != ES_UNKNOWN && last_step >= file->last_step))
         return status;
     return es_fail(ES_EFORMAT,
-                   "%s: is a rank of a distributed training: join all ranks "
-                   "with entropy-scan merge, and push the result",
+                   "%s: is a rank of a distributed training run: join all "
+                   "ranks with entropy-scan merge, and push the result",
                    file->path);
 }
 

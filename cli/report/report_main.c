@@ -40,16 +40,16 @@ static const es_option options[] = {
      ES_OPT_TEXT(es_report_options, output)},
     ES_RECURSIVE_OPTION,
     {"series", 0, "NAME",
-     "series to show, separated by commas or given by several options; the "
-     "table shows the first (entropy, and max_logit and loss if recorded)",
+     "series to show, separated by commas or in several options; the table "
+     "shows the first (default: entropy, plus max_logit and loss if recorded)",
      ES_OPT_ALL(read_names)},
     {"phase", 0, "PHASE",
      "phase to show: train or eval (train, or eval in runs without train)",
      ES_OPT_CALL(es_report_options, summary.phase, es_command_phase)},
     {"max", 0, "POLICY",
-     "top of the bands and of the colour scale: observed (largest value of all "
-     "runs), run (largest value of each run), ceiling, logT or a number "
-     "(observed)",
+     "upper end of the bands and of the colour scale: observed (the default: "
+     "largest value of all runs), run (largest value of each run), ceiling, "
+     "logT or a number",
      ES_OPT_CALL(es_report_options, summary.max, read_max)},
     {"rules", 0, "FILE", ES_RULES_HELP,
      ES_OPT_CALL(es_report_options, rules, es_command_rules)},
@@ -118,7 +118,8 @@ static es_status parse(es_report_options *given, int argc, char **argv)
     given->named = given->n_names > 0;
     if ((status = es_output_check_text(given->output, given->inputs,
                                        given->n_inputs)) != ES_OK ||
-        /* without --series, a run needs to have only the first series */
+        /* without --series the page shows these three series, but a run needs
+         * only the first of them */
         (!given->n_names &&
          ((status = add_names(
                given, es_head_statistics[ES_HEAD_ENTROPY].name)) != ES_OK ||

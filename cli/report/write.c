@@ -311,7 +311,7 @@ void es_report_write_live(FILE *out, const es_report_live *live)
 {
     const filling f = {.out = out, .live = live, .title = live->title};
     if (put_page(&f) != ES_OK)
-        fputs(es_message(), out); /* the page's template is wrong */
+        fputs(es_message(), out); /* the template of the page is invalid */
 }
 
 void es_report_write_live_policy(FILE *out)

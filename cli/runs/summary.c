@@ -252,7 +252,7 @@ static es_status compute_layers(es_run_summary *summary)
     if (run.ceilings && is_entropy(summary->series)) {
         const size_t n = summary->n_rows * n_columns;
         status = es_alloc(&summary->scaled, n, sizeof *summary->scaled,
-                          "a sample scaled by its ceilings");
+                          "a sample divided by its ceilings");
         if (status < 0)
             return status;
         es_judge_run_scale(summary->scaled, &run, summary->values, n);

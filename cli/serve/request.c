@@ -1,5 +1,5 @@
-/* Parses the arguments of requests. A request names runs by their keys, so no
- * address can name a file. */
+/* Parses the arguments of requests. A request names runs by their keys, so the
+ * URL of a request can never name a file. */
 #include "cli/serve/request.h"
 
 #include "analyzer/base/checked.h"
@@ -71,7 +71,8 @@ static es_status add_mark(es_serve_request *to, const char *mark)
         return es_fail(ES_EUSAGE, "more than %d values of since",
                        ES_SERVE_BLOCK_RUNS);
     if (strlen(mark) >= ES_SERVE_MARK_MOST)
-        return es_fail(ES_EUSAGE, "since: not a mark: '%s'", mark);
+        return es_fail(ES_EUSAGE,
+                       "since: '%s' is not a mark of an earlier answer", mark);
     strcpy(to->marks[to->n_marks++], mark);
     return ES_OK;
 }

@@ -16,14 +16,14 @@ typedef struct arguments {
 
 static const es_option options[] = {
     {.name = NULL, ES_OPT_LIST(arguments, roots, n_roots)},
-    {"port", 0, "N", "port; 0: any free port",
+    {"port", 0, "N", "port; 0 for any free port",
      ES_OPT_INT(arguments, serve.port, 0, 65535), .value = "6007"},
     {"bind", 0, "ADDRESS",
      "listen on ADDRESS; other machines need --token-file",
      ES_OPT_TEXT(arguments, serve.address), .value = "127.0.0.1"},
     {"token-file", 0, "FILE",
      "read the token from FILE, which only you may read; FILE is created if it "
-     "does not exist (a new token at each start)",
+     "does not exist (default: a new token at each start)",
      ES_OPT_TEXT(arguments, token_file)},
     {"host", 0, "NAME",
      "also answer requests for the host NAME, such as that of a proxy; may be "
@@ -32,10 +32,10 @@ static const es_option options[] = {
     {"base-path", 0, "PATH", "path of the page behind a proxy",
      ES_OPT_TEXT(arguments, base), .value = "/"},
     {"allow-stop", 0, NULL,
-     "let the page request that a training stop, through RUN.db.stop",
+     "let the page request that a training run stop, through RUN.db.stop",
      ES_OPT_FLAG(arguments, serve.can_stop)},
     {"until-eof", 0, NULL,
-     "end when standard input ends, as the pipe of a program that has ended",
+     "end when standard input ends, for example when the parent program exits",
      ES_OPT_FLAG(arguments, serve.until_eof)},
     {"open", 0, NULL, "open the page in a browser",
      ES_OPT_FLAG(arguments, serve.opens)},
@@ -111,7 +111,7 @@ static es_status parse(arguments *given, char *base, size_t size, int argc,
         return status;
     if (!access->is_local && !given->token_file)
         return es_fail(ES_EUSAGE,
-                       "--bind: %s: other machines can connect: give "
+                       "--bind %s: other machines can connect: give "
                        "--token-file FILE",
                        given->serve.address);
     given->serve.roots = given->roots;

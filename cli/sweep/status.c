@@ -1,6 +1,6 @@
 /* Implements `sweep --status`, which prints a table of the runs of a folder,
- * the number of runs in each stage, and the last output lines of broken
- * runs. */
+ * the number of runs in each stage (such as queued or done), and the last
+ * output lines of broken runs. */
 #include "analyzer/base/checked.h"
 #include "cli/output/grid.h"
 #include "cli/output/print.h"

@@ -30,7 +30,7 @@ typedef struct es_sweep_request {
                                    per processor, or as many as Slurm allows */
     bool status, slurm, dry_run;
     bool all;       /* true if the tables at the end include every run and the
-                       distances */
+                       distances between the runs */
     bool no_stop;   /* --no-stop: runs with critical flags are not stopped */
     size_t n_draws; /* number of draws of a random search; 0: the number in
                        the spec */
@@ -91,10 +91,10 @@ es_status es_sweep_submit(const es_sweep_request *given,
                           const es_sweep_plan *plan) ES_MUST_USE;
 
 /**
- * Prints the table of all runs of a folder, the number of runs in each stage,
- * and the last lines of output of broken runs, and of submitted runs whose
- * Slurm task ended too early. Queries Slurm's queue if runs were submitted and
- * squeue is installed.
+ * Prints the table of all runs of a folder, the number of runs in each stage
+ * (such as queued or done), and the last lines of output of broken runs, and of
+ * submitted runs whose Slurm task ended too early. Queries Slurm's queue if
+ * runs were submitted and squeue is installed.
  *
  *   n_failed  set to the number of run files that could not be read, which have
  *             been reported

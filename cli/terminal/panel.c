@@ -215,7 +215,7 @@ static void draw_numbers(row at, const es_run_summary *run)
          (field = es_field_next(field, ES_FIELD_IN_PANEL));)
         put_number(&at, es_field_title(field), es_field_measured(field, run));
     if (missing > 0) {
-        snprintf(text, sizeof text, "blank: %zu missing", missing);
+        snprintf(text, sizeof text, "%zu missing (blank)", missing);
         put_whole(&at, text, ES_FAINT);
     }
 }

@@ -1,6 +1,6 @@
 /**
  * Records a run from a training process. The training process never uses
- * SQLite: frames go through a ring in shared memory to the process
+ * SQLite: frames go through a ring buffer in shared memory to the process
  * entropy-recorder, which owns the run file.
  *
  *     es_recorder *recorder = NULL;
@@ -55,11 +55,11 @@ typedef struct es_recorder_options {
                                the program is searched for in $ENTROPY_RECORDER,
                                the folder of this executable, the installation
                                of this library, and PATH */
-    size_t ring_bytes;      /* size of the ring in bytes, rounded up to a power
-                               of two; 0 means 8 MiB */
-    int wait_ms;            /* maximum wait of a push for space in the ring, in
-                               milliseconds; 0 means 100; a negative value means
-                               no wait */
+    size_t ring_bytes;      /* size of the ring buffer in bytes, rounded up to a
+                               power of two; 0 means 8 MiB */
+    int wait_ms;            /* maximum wait of a push for space in the ring
+                               buffer, in milliseconds; 0 means 100; a negative
+                               value means no wait */
     int answer_ms;          /* maximum wait at open and close for a recorder
                                that makes no progress, in milliseconds; 0 means
                                30000 */
@@ -101,8 +101,8 @@ ES_API es_status es_recorder_series(es_recorder *recorder, int *series,
                                     es_phase phase, const char *unit);
 
 /**
- * Copies one sample into the ring. Makes no system call unless the recorder
- * sleeps or the ring is full.
+ * Copies one sample into the ring buffer. Makes no system call unless the
+ * recorder sleeps or the buffer is full.
  *
  *   step    0..ES_MAX_STEP
  *   values  (n) float32; n must equal the number of values of the series
@@ -122,7 +122,7 @@ ES_API es_status es_recorder_push(es_recorder *recorder, int series,
 /**
  * Records an attention map, whose cells are mean attention weights of a block
  * of queries to a block of keys. Maps should be recorded at a few steps only,
- * because each map takes 4 size^2 bytes in the ring and in the file.
+ * because each map takes 4 size^2 bytes in the ring buffer and in the file.
  *
  *   head    0..H-1, or ES_MAP_MEAN: the mean over the layer's heads
  *   values  (size, size), row-major; NaN and es_missing() as in store/map.h
@@ -150,7 +150,7 @@ ES_API es_status es_recorder_event(es_recorder *recorder, int64_t step,
  * file RUN.db.stop next to the run file. The recorder checks for the file once
  * a second while frames arrive, stores its first line as an event, and removes
  * it. A file that already exists when es_recorder_open is called was meant for
- * an earlier training; it is removed and ignored.
+ * an earlier training run; it is removed and ignored.
  */
 ES_API bool es_recorder_stop_requested(const es_recorder *recorder);
 
@@ -158,10 +158,10 @@ ES_API bool es_recorder_stop_requested(const es_recorder *recorder);
 typedef struct es_recorder_report {
     size_t size;        /* size of the struct, set by the caller; on return
                            the number of bytes written */
-    uint64_t pushed;    /* frames accepted by the ring */
+    uint64_t pushed;    /* frames accepted by the ring buffer */
     uint64_t committed; /* frames known to be in the file; the file may
                            contain more */
-    uint64_t dropped;   /* frames refused because the ring was full */
+    uint64_t dropped;   /* frames refused because the ring buffer was full */
     uint64_t lost;      /* frames pushed but not committed, or pushed after
                            the recorder had ended */
 } es_recorder_report;

@@ -170,8 +170,9 @@ static es_status take_step(bench *b, int side, double took[N_CLOCKS])
 }
 
 /**
- * Trains the two steps of one pair; a negative `pair` is a warm-up. The
- * recorded step comes first in every other pair.
+ * Trains the two steps of one pair, one with recording and one without; a
+ * negative `pair` is a warm-up. The recorded step comes first in every other
+ * pair.
  */
 static es_status take_pair(bench *b, int64_t pair)
 {

@@ -91,8 +91,9 @@ static es_status gather_texts(char **all, size_t *size, es_transport *transport,
     for (size_t r = 0; r < n_ranks; r++)
         *size = sizes[r] > *size ? sizes[r] : *size;
     if (status == ES_OK &&
-        (status = es_alloc(&padded, 1, *size, "settings of ranks")) == ES_OK &&
-        (status = es_alloc(all, n_ranks, *size, "settings of ranks")) ==
+        (status = es_alloc(&padded, 1, *size, "the settings of all ranks")) ==
+            ES_OK &&
+        (status = es_alloc(all, n_ranks, *size, "the settings of all ranks")) ==
             ES_OK) {
         memcpy(padded, text, own);
         status = es_transport_gather(transport, *all, padded, *size);
@@ -111,11 +112,13 @@ es_status es_train_compare_ranks(es_transport *transport, es_trainer *trainer)
     es_status status = hash_weights(&weights, trainer->model);
     FILE *out = status == ES_OK ? es_text_stream(&text, &n) : NULL;
     if (status == ES_OK && !out)
-        status = es_fail(ES_ENOMEM, "out of memory for settings of ranks");
+        status =
+            es_fail(ES_ENOMEM, "out of memory for the settings of all ranks");
     if (status == ES_OK) {
         write_lines(out, trainer, weights);
         if (fclose(out) != 0)
-            status = es_fail(ES_ENOMEM, "out of memory for settings of ranks");
+            status = es_fail(ES_ENOMEM,
+                             "out of memory for the settings of all ranks");
     }
     if (status == ES_OK)
         status = gather_texts(&all, &size, transport, text);

@@ -2,7 +2,9 @@
  * legend. */
 #include "render/figures/curves_internal.h"
 
-#define DARKEST 0.3       /* darkest map position used on a dark page */
+#define DARKEST                                                                \
+    0.3 /* lowest position in the colour map that is used on a                 \
+         * dark page */
 #define LEGEND_MOST 124.0 /* maximum width of the names in the legend */
 /* Maximum share of the page's width that a legend takes. */
 #define LARGEST_SHARE 0.28

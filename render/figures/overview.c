@@ -29,9 +29,9 @@
 #define TICKS 15.0      /* height of the ticks below the table */
 #define LEGEND_TOP 15.0 /* gap between the ticks and the legend */
 #define LEAST_TEXT 0.6  /* minimum font size, relative to the natural size */
-/* Minimum width factor at which there is a status column. */
+/* Minimum scale factor of the widths at which there is a status column. */
 #define STATUS_FACTOR 0.5
-/* Minimum width factor at which values are printed. */
+/* Minimum scale factor of the widths at which values are printed. */
 #define NUMBER_FACTOR 0.25
 #define LEAST_COLUMN 0.5 /* minimum relative width of a text column */
 

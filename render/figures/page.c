@@ -78,8 +78,8 @@ static double key_width(const es_page_key *key)
            es_text_width(key->text, ES_SMALL_SIZE, ES_WEIGHT_NORMAL) + KEY_GAP;
 }
 
-/* Returns true if all keys fit into one line; otherwise every key gets a
- * separate line. */
+/* Returns true if all keys of the legend fit into one line; otherwise every key
+ * gets a separate line. */
 static bool keys_fit(const es_page *page, double width)
 {
     double wanted = -KEY_GAP;
@@ -424,7 +424,8 @@ static void draw_swatch(const es_canvas *canvas, double x, double y,
                      colors->muted);
 }
 
-/* Draws the keys below the panels, and the note below the keys. */
+/* Draws the keys of the legend below the panels, and the note below the
+ * keys. */
 static void draw_footer(const es_page *page)
 {
     const es_canvas *canvas = &page->canvas;

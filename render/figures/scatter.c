@@ -11,8 +11,10 @@
 /* Sizes of the chart before scaling, in points. */
 #define WIDTH 380.0
 #define HEIGHT 230.0
-#define LEAST_FACTOR 0.28 /* minimum scale if a page size is requested */
-#define INSET 12.0        /* gap between the points and the edges of the plot */
+#define LEAST_FACTOR                                                           \
+    0.28           /* minimum scale factor of the chart if a page size is      \
+                    * requested */
+#define INSET 12.0 /* gap between the points and the edges of the plot */
 #define TICK_GAP_X 34.0
 #define TICK_GAP_Y 22.0
 #define MOST_TICKS 8
@@ -97,7 +99,8 @@ static const side of_front[N_SIDES] = {{-1, 0},  {-1, 1}, {0, 1},  {1, 1},
 /* Distances of labels that are connected to their points by a line. */
 static const double rings[] = {12, 20, 30, 42, 58, 76};
 #define N_RINGS (sizeof rings / sizeof *rings)
-/* Number of rings at which labels keep the distance CLEAR. */
+/* Number of elements of `rings` at which labels keep the distance CLEAR from
+ * other points. */
 #define N_CLEAR 3
 
 static bool touch(const es_box *a, const es_box *b, double apart)
@@ -498,7 +501,7 @@ es_status es_scatter_draw(es_picture **out, const es_scatter *figure)
 {
     scatter_sheet sheet = {
         .figure = figure,
-        .page = {.name = "a figure of points",
+        .page = {.name = "a scatter plot",
                  .style = &figure->style,
                  .chart = &sheet,
                  .plot_width = WIDTH,

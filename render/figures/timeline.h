@@ -40,7 +40,8 @@ typedef struct es_timeline_panel {
     size_t n_bars;
     const es_timeline_mark *marks; /* (n_marks) events, sorted by step */
     size_t n_marks;
-    /* Text below the panel: "collapse 130 -> nan 158"; may be NULL. */
+    /* Text below the panel, such as the order of the first flags, "collapse 130
+       -> nan 158"; may be NULL. */
     const char *order;
     double first, last; /* first and last step of the x axis */
 } es_timeline_panel;

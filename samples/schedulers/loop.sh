@@ -10,7 +10,7 @@
 #   EVERY=SECONDS          time between two checks (default 1)
 #
 # Run files and logs go into DIR; existing runs are skipped. Exit codes: 0 success; 2 a
-# program or an argument is missing; 4 a training failed, but all others were run.
+# program or an argument is missing; 4 a training run failed, but all others were executed.
 set -uo pipefail
 RATES=${RATES:-1e-3 1e-2 1e-1} SEEDS=${SEEDS:-1 2} EVERY=${EVERY:-1}
 
@@ -40,9 +40,9 @@ doomed() { # RUN
         <<<"$json" | head -n 1 | sed -E 's/"kind":"([^"]*)".*:/\1 since step /'
 }
 
-# Requests the stop with the file that the recorder reads, and kills a training that does
-# not stop. An existing file is replaced, even if it is a link or a FIFO; it is never
-# opened for writing.
+# Requests the stop with the file that the recorder reads, and kills the training process if it
+# does not stop. An existing file is replaced, even if it is a link or a FIFO; it is never opened
+# for writing.
 stop() { # RUN WHY
     local aside
     aside=$(mktemp "$1.stop-XXXXXX") && echo "$2" >"$aside" &&

@@ -4,8 +4,8 @@
     entropy-corpus -o python.tok
     samples/schedulers/ray_study.py trials --data python.tok
 
-For each trial, `entropy-scan watch --stop` reads the run file and requests the training
-to stop once heads collapse or become NaN. The run files are kept in the folder of the
+For each trial, `entropy-scan watch --stop` reads the run file and requests that the
+training stop once heads collapse or become NaN. The run files are kept in the folder of the
 study, here `trials`: `entropy-scan trials` shows them.
 
 If the training is a Python program that records with the package entropyscan,

@@ -75,9 +75,9 @@ def recorded(folder):
 
 
 def begin(folder, prefix, edition, strict=True):
-    """Records the edition of the runs in a folder; refuses a folder with runs of
-    another edition. Once a folder contains runs of sources that differ from the commit,
-    it remains marked as dirty."""
+    """Records the edition (commit, corpus and rules) of the runs in a folder; refuses a
+    folder with runs of another edition. Once a folder contains runs of sources that
+    differ from the commit, it remains marked as dirty."""
     there = recorded(folder) or edition
     for key in ("commit", "corpus", "rules") if strict else ():
         if there.get(key) != edition[key]:
@@ -100,7 +100,7 @@ def whole(name, default, least, most):
 
 def run_program(main):
     """Runs the function main of a program. Prints an error that `Refused` reports as
-    one line; on a signal, ends the running trainings."""
+    one line; on a signal, ends the running training processes."""
     program = os.path.basename(sys.argv[0])
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda n, frame: sys.exit(128 + n))

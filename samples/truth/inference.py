@@ -171,7 +171,7 @@ def holm(p_values):
 
 
 def verdict(evidence, adjusted, alpha=0.05):
-    """Returns the verdict on a claim after the correction."""
+    """Returns the verdict on a claim, given its p value adjusted for multiple tests."""
     if adjusted > alpha:
         return "undecided"
     return "replicated" if evidence.p_for < evidence.p_against else "refuted"

@@ -95,11 +95,11 @@ def is_of_stability(claim):
 
 
 def is_empty(claim, rates, runs):
-    """Returns true for a claim of stability if no run of any model broke at the rate of
-    the claim's model. The claim is then no evidence that the model is more stable than
+    """Returns true for a claim of stability if no run of any model broke at the learning
+    rate of the claim's model. The claim is then no evidence that the model is more stable than
     others.
 
-    rates: {model: rate}; runs: measures with the keys model and rate
+    rates: {model: learning rate}; runs: measures with the keys model and rate
     """
     return is_of_stability(claim) and not any(
         run.get(claim["measure"]) == 1 for run in runs

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Replicates the claims of the four papers with new trainings, for `make replicate`.
+"""Replicates the claims of the four papers with new training runs, for `make replicate`.
 
     replicate.py [--quick] [--plan] [--report] [--page]
 
@@ -51,7 +51,7 @@ class Replication:
         return self.known[run.name]
 
     def tried(self, name):
-        """Returns {rate: perplexities} for the rates whose tuning runs are all
+        """Returns {learning rate: perplexities} for the learning rates whose tuning runs are all
         finished."""
         found = {}
         for rate in self.rules.rates["grid"]:

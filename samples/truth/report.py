@@ -186,7 +186,7 @@ def edition_lines(rules, found):
 def joined(editions):
     """Returns the claims of all editions, with a common correction of the p values. A
     claim of a later edition with the key `instead` replaces the earlier claim. A claim of
-    stability at a rate at which nothing broke keeps its p, but counts as not tested."""
+    stability at a learning rate at which no run broke keeps its p, but counts as not tested."""
     rows = []
     for rules, found in editions:
         for claim in found["claims"]:

@@ -17,10 +17,11 @@ CLAIM_KEYS = {"text", "papers", "published", "measure", "of", "than", "over", "e
 
 
 class Rules:
-    """The seeds, rates, options, models by name and claims of a file, and its SHA-256.
+    """The seeds, learning rates, options, models by name and claims of a rules file, and the
+    file's SHA-256.
 
-    beside: the rules of the previous edition, to whose claims the claims of this
-    edition are added.
+    beside: the rules of the previous edition, to whose claims the claims of this edition are
+    added.
     """
 
     def __init__(self, path, quick=False):
@@ -72,7 +73,7 @@ class Rules:
                           "seed too")
         grid = self.rates["grid"]
         if grid != sorted(set(grid)) or not set(self.rates["start"]) <= set(grid):
-            raise Refused(f"{self.path}: rates: expected an ascending grid, and start values from the grid")
+            raise Refused(f"{self.path}: rates: grid must ascend, and contain every start value")
         for name, model in self.models.items():
             source = model["rate"]
             if source not in ("own", *grid) and self.models.get(source, {}).get("rate") != "own":
@@ -114,7 +115,7 @@ class Rules:
                 refuse(f"{name}: no such model")
 
     def run(self, name, rate, seed):
-        """Returns the run of a model; the run's name contains model, rate and seed."""
+        """Returns the run of a model; the run's name contains model, learning rate and seed."""
         model = self.models[name]
         short = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-")
         options = {**self.options, **model["options"], **self.changed_options,
@@ -129,14 +130,15 @@ def names_of(claim):
 
 
 def best_rate(perplexities):
-    """Returns the rate with the lowest mean logarithm of {rate: perplexities}."""
+    """Returns the learning rate with the lowest mean log perplexity, given {learning rate:
+    perplexities}."""
     return min(sorted(perplexities), key=lambda rate: math.fsum(
         math.log(x) if x < math.inf else math.inf for x in perplexities[rate]))
 
 
 def next_rates(tried, grid, start):
-    """Returns the rates to try next, given {rate: perplexities}. The result is empty if
-    the best rate is neither the lowest nor the highest tried rate."""
+    """Returns the learning rates to try next, given {learning rate: perplexities}. The result is
+    empty if the best learning rate is neither the lowest nor the highest tried."""
     missing = [rate for rate in start if rate not in tried]
     if missing:
         return missing

@@ -23,8 +23,9 @@ typedef struct es_postgres_url {
     char *base;     /* conninfo without the password:
                        postgresql://user@host/db?service=x */
     char *shown;    /* `base` with where= and run=, for messages and tables */
-    char *where;    /* decoded conditions of where=, or NULL */
-    char *run;      /* decoded uuid of run=, or NULL */
+    char *where;    /* decoded conditions from the URL's parameter where=, or
+                       NULL */
+    char *run;      /* decoded uuid from the URL's parameter run=, or NULL */
 } es_postgres_url;
 
 /** Returns true if the path begins with postgresql:// or postgres://. */

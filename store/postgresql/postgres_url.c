@@ -59,8 +59,8 @@ static es_status decode(char **out, const char *text, size_t n)
             low = i + 2 < n ? digit_of(text[i + 2]) : -1;
             if (high < 0 || low < 0 || high + low == 0)
                 return es_fail(ES_EUSAGE,
-                               "a PostgreSQL URL: a %% that "
-                               "is not part of %%XX: write it as %%25");
+                               "a PostgreSQL URL: a %% that is "
+                               "not part of %%XX must be written as %%25");
             byte = high * 16 + low;
             i += 2;
         }

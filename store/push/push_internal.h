@@ -212,7 +212,7 @@ void es_push_put_series(es_push_job *job);
  */
 bool es_push_is_vanished(const es_push_job *job, size_t i);
 
-/** Enters the alerts that the job's finder finds. */
+/** Writes the alerts that the job's finder finds to the database. */
 es_status es_push_alerts(es_push_job *job) ES_MUST_USE;
 
 /**

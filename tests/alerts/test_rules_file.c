@@ -205,7 +205,7 @@ TEST(wrong_lines_are_named)
         {"[rule]\n", "r.ini:1: unknown section [rule]"},
         {"[rule A]\n", "r.ini:1: rule 'A': expected a name of up to 40"},
         {"[rule 1a]\n", "expected a name of up to 40 lower-case letters"},
-        {"[rule nan]\n", "r.ini:1: rule nan: this is the name of a flag"},
+        {"[rule nan]\n", "r.ini:1: rule nan: a flag has this name"},
         {RULE "below = 1\n[rule a]\n",
          "r.ini:4: rule a: the file has a rule of this name"},
         {"\n[rule a]\nbelow = 1\n", "r.ini:2: rule a: no series"},

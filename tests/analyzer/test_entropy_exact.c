@@ -250,11 +250,15 @@ enum {
     N_NOISES = sizeof noises / sizeof noises[0],
     N_SCALES = sizeof scales / sizeof scales[0],
     N_FAMILIES = N_PATTERNS * N_WIDTHS * N_NOISES * N_SCALES,
-    EVERY = SANITIZED ? 97 : 17 /* only one family in EVERY is tested; EVERY has
-                                   no factor in common with the counts above */
+    EVERY = SANITIZED ? 97 : 17 /* every EVERY-th family is tested; EVERY has no
+                                   factor in common with the counts above, so
+                                   all their values occur */
 };
 
-/** Returns family number i; the number also determines the options. */
+/**
+ * Returns family number i: one combination of pattern, width, noise and scale.
+ * The number also determines the options of the call.
+ */
 static family family_at(int i)
 {
     family f = {.scale = scales[i % N_SCALES]};

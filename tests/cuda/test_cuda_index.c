@@ -158,9 +158,9 @@ static void test_cuda_index__count_smaller(void **state)
 }
 
 /* Rows with the same token form a run, which may extend over several chunks.
- * Checks the carries of all chunks: a chunk that begins within a run must
- * belong to the carries of the chunk in which the run begins, and to no other
- * carries. */
+ * Checks es_carries_of, which returns the later chunks into which a run
+ * continues. A chunk that begins within a run must be in the result for the
+ * chunk in which the run begins, and in no other result. */
 static void check_carries(int n, int vocab)
 {
     const int n_chunks = (int)es_ceil_div((size_t)n, ES_SUM_CHUNK);

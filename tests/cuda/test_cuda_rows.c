@@ -245,8 +245,9 @@ static void test_cuda_rows__layer_norm_backward(void **state)
 {
     (void)state;
     for (ES_EACH_BENCH(bench, ES_BENCH_ACTS, &of_rows)) {
-        /* With these widths a lane has 1 to 4 packs, or more packs than fit in
-         * the registers, or the rows do not consist of complete packs. */
+        /* With these widths a lane has 1 to 4 packs of 16 bytes, or more packs
+         * than fit in the registers, or the rows do not consist of complete
+         * packs. */
         const int sizes[][2] = {{1, 1},    {5, 3},    {7, 33},   {70, 64},
                                 {9, 257},  {11, 264}, {40, 768}, {5, 392},
                                 {3, 1016}, {3, 1288}, {3, 1300}};

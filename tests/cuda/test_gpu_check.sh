@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Tests `make gpu-check` without a GPU. Runs both of its calls from a bundle,
-# as on another machine, with the emulation as the device and Triton's
-# interpreter. The measured times have no meaning.
-# needs: nvcc
+# Tests `make gpu-check` without a GPU. Runs from a bundle, as on another machine, the two
+# commands that use the GPU there, with the emulation as the device and Triton's interpreter. The
+# measured times have no meaning.
 set -uo pipefail
 . tests/support/tap.sh
 plan_dir

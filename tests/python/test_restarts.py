@@ -1,5 +1,5 @@
-"""Tests that an interrupted training that continues is recorded as one run, and that a
-training which begins again in the same process, as in a notebook, is a new run."""
+"""Tests that an interrupted training run that continues is recorded as one run, and that training
+that begins again in the same process, as in a notebook, is recorded as a new run."""
 
 import gc
 import os

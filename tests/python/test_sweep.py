@@ -14,9 +14,9 @@ import entropyscan as es
 SCAN = Path(os.environ["BUILD"], "entropy-scan")
 PACKAGE = Path(es.__file__).parents[1]
 
-# Trains a model of 2 layers with 3 heads. At learning rate 8 the script raises. From
-# rate 9 on the loss becomes NaN and the script runs until it is stopped. At rate 10 the
-# script ignores requests to stop.
+# Trains a model of 2 layers with 3 heads. At learning rate 8 the script raises an exception. From
+# learning rate 9 on, the loss becomes NaN and the script runs until it is stopped. At learning
+# rate 10 the script ignores requests to stop.
 TRAINING = """
     import argparse, math, sys, time
     import torch

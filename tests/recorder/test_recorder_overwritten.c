@@ -28,9 +28,9 @@ static const struct field {
     FIELD(bell), FIELD(wake_at),   FIELD(stop),        FIELD(owner),
 };
 
-/* Values with which words are overwritten. The fourth is a valid position in
- * the ring of this recording; the last is the value that the kernel stores if
- * the owner dies. */
+/* Values that overwrite words of the shared memory. The fourth is a valid
+ * position in the ring buffer of this recording; the last is the value that the
+ * kernel stores if the owner dies. */
 static const uint32_t patterns[] = {0, UINT32_MAX, 0x9e3779b9, 8 * 168,
                                     FUTEX_OWNER_DIED};
 enum { N_PATTERNS = sizeof patterns / sizeof *patterns };

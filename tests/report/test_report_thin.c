@@ -8,8 +8,8 @@
 enum { VALUES = 3 };
 
 /* An unusual property of a series whose values otherwise rise from about 1 to
-   2. It is at sample 41; but in HEALED, all other samples are NaN, and in GONE,
-   every second value is missing. */
+   2. The property is at sample 41, except that in HEALED all other samples are
+   NaN, and in GONE, every second value is missing. */
 typedef enum oddity {
     PLAIN,
     DIP,

@@ -315,7 +315,7 @@ def inconsistent_rules_are_refused():
     refused(good.replace('rate = "A"', 'rate = "Z"'), "rate 'Z'")
     refused(good.replace('rate = "A"', 'rate = 3e-3'), "rate '0.003'")
     assert rules_of(good.replace('rate = "A"', 'rate = 4e-3')).models["B"]["rate"] == 4e-3
-    refused(good.replace("start = [2e-3]", "start = [3e-3]"), "an ascending grid")
+    refused(good.replace("start = [2e-3]", "start = [3e-3]"), "grid must ascend")
     refused(good.replace("[rates]", "[rate]"), "no rates")
     refused(good.replace("[101]", "101"), "a value of the wrong type")
     refused(good.replace("[quick]", "[quick]\nmodels = ['C']"), "toml", quick=True)
@@ -357,8 +357,8 @@ def a_later_edition_has_the_same_settings_and_different_seeds():
 
 
 def two_editions(later, folder):
-    """Writes rules of two editions, the second extending the first, and results of their
-    seeds. Returns the rules of the second."""
+    """Writes two editions of the rules, the second of which extends the first, and results for
+    their seeds. Returns the rules of the second edition."""
     before = BELOW + BELOW.split("measure")[0].replace("A is below B", "Large") + \
         'expect = "untestable"\nwhy = "size"\n'
     for name, text in (("one.toml", before), ("two.toml", later)):

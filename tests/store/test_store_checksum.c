@@ -619,7 +619,7 @@ TEST(schema_1_has_no_checksums)
 }
 
 /**
- * A file is refused if one of its tables has the form of another schema
+ * A file is refused if one of its tables has the columns of another schema
  * version.
  */
 TEST(a_table_of_another_schema_version_is_refused)

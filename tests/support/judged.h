@@ -35,8 +35,8 @@ es_judged *es_judged_new(es_judge_run run, const es_flag_rules *rules);
 void es_judged_free(es_judged *judged);
 AUTO_OF(es_judged, es_judged_free)
 
-/** Passes a sample of a series of heads to the judge, with `value` for all L*H
- *  heads. */
+/** Passes to the judge (the flag detection) a sample of a series of heads, with
+ *  `value` for all L*H heads. */
 void es_judged_push_all(es_judged *judged, es_judge_series series, int64_t step,
                         float value);
 

@@ -37,8 +37,8 @@ double *es_ref_case_array(const char *path, const char *folder,
  * Writes a complete case as a folder into DIR, which must be empty. The case
  * contains the outputs of the double-precision model for these parameters, and
  * its gradients by central differences, which are feasible only for small
- * models. Afterwards the model's u and v are those after the step. Fails the
- * test if a file cannot be written.
+ * models. Afterwards the model's u and v (SNorm's vectors) have the values
+ * after the step. Fails the test if a file cannot be written.
  */
 void es_ref_case_write(const char *dir, es_ref_case *it);
 

@@ -35,7 +35,8 @@ es_settings training_small(void);
 
 /** The values that training has passed to the callbacks of es_train_watch. */
 typedef struct training_seen {
-    int n_steps, n_evals, stop_after; /* stop_after 0: do not stop */
+    int n_steps, n_evals, stop_after; /* stop_after: number of steps after which
+                                       * the run is stopped; 0: do not stop */
     double loss[TRAINING_MAX_STEPS], ce[TRAINING_MAX_STEPS];
     double norm[TRAINING_MAX_STEPS], lr[TRAINING_MAX_STEPS];
     bool measured[TRAINING_MAX_STEPS];

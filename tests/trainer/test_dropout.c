@@ -195,8 +195,9 @@ static es_status draw(void *user, int32_t *tokens, int32_t *targets, int i)
 }
 
 /* Returns the loss of a step with two micro-batches, the eleventh and twelfth
- * of the training run. The step runs as one sequence, or as separate passes if
- * a step with another number of micro-batches has been run before. */
+ * of the training run. The step runs as one sequence of operations, or as
+ * separate passes if a step with another number of micro-batches has been run
+ * before. */
 static double step_of_two(bool as_passes, uint64_t pass)
 {
     const es_model_config config = config_of("SM+LN+R", ES_FAMILY_GPT2);

@@ -90,7 +90,7 @@ scaled=$(echo "$dir"/scaled/*.safetensors)
 new=$dir/new
 bad 'no arguments' 2 'entropy-train fuse IN OUT' "${data[@]}"
 bad 'no output' 2 'entropy-train fuse IN OUT' "$scaled" "${data[@]}"
-bad 'three arguments' 2 'only IN and OUT can be given' a b c "${data[@]}"
+bad 'three arguments' 2 'fuse takes only IN and OUT' a b c "${data[@]}"
 bad 'no data' 2 'no data: give --data' "$scaled" "$new"
 bad 'no such input' 3 'absent: ' "$dir/absent" "$new" "${data[@]}"
 bad 'an empty folder' 3 'no checkpoint in this folder' "$dir/src" "$new" "${data[@]}"

@@ -138,8 +138,8 @@ static void differences(double *want, double *got, double *x, int n,
     }
 }
 
-/* Expects that in the columns `got` equals `before` plus the central
- * differences. */
+/* Expects that the columns of `got` equal those of `before` plus the gradient
+ * computed by central differences. */
 static void expect_gradient(const char *what, const float *got,
                             const float *before, const es_columns *c, double *m,
                             const objective *o)

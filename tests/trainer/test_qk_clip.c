@@ -298,8 +298,8 @@ TEST(a_skipped_step_scales_nothing)
     es_outcome outcome;
     es_train_config_default(&train);
     es_assert_ok(es_model_get(s.model, bias, x, D));
-    /* an infinity after the last attention, so all logits are finite but the
-     * step is skipped */
+    /* An infinite bias after the last attention leaves all attention logits
+     * finite, but the step is skipped. */
     x[D - 1] = INFINITY;
     es_assert_ok(es_model_set(s.model, bias, x, D));
     es_assert_ok(es_model_get(s.model, weight, before, D * 3 * D));

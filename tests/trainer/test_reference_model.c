@@ -85,7 +85,7 @@ static void expect_gradient(const char *dir, const es_ref_case *it,
     const bool is_log = es_temperatures_name(t, sizeof t, name);
     AUTO_FREE double *want =
         es_ref_case_array(dir, "grads", is_log ? t : name, n);
-    /* a case has dL/dt, from which dL/dln t = t dL/dt */
+    /* a case stores dL/dt; the gradient for ln t is t dL/dt */
     for (size_t i = 0; is_log && i < n; i++)
         want[i] *= exp(model->values[index][i]);
     double distance = 0, norm = 0, count = 0;

@@ -146,7 +146,7 @@ static es_status check_name(parser *p, const char *name)
         if (strcmp(name, es_flag_name((es_flag_kind)i)) == 0)
             return es_fail(
                 ES_EUSAGE,
-                "%s: rule %s: this is the name of a flag: choose another",
+                "%s: rule %s: a flag has this name: choose another name",
                 here(p), name);
     for (size_t i = 0; i < p->out->n; i++)
         if (strcmp(name, p->out->rules[i].name) == 0)

@@ -26,7 +26,7 @@ void es_watch_changes_open(es_watch_changes *changes);
 void es_watch_changes_follow(es_watch_changes *changes,
                              const es_watch_files *files);
 
-/** Reads the pending events. Returns true if one concerns a run file or a
+/** Reads the pending events. Returns true if any event concerns a run file or a
  *  folder. */
 bool es_watch_changes_read(const es_watch_changes *changes);
 

@@ -1,6 +1,6 @@
-/* Judges one run as it grows, for a watcher. Keeps the state of the judge
- * between rounds, starts again if the run was replaced, and passes each alert
- * to the handler. */
+/* Evaluates the flags and rules of one run as it grows, for a watcher. Keeps
+ * the state of the evaluation between rounds, starts again if the run was
+ * replaced, and passes each alert to the handler. */
 #include "cli/alerts/watch/follow.h"
 
 #include "analyzer/base/checked.h"
@@ -77,8 +77,8 @@ static void receive_rule(void *user, size_t rule_index,
     uint32_t n = known->of_rules[rule_index]++;
     hand_on(r, rule->name, rule->action == ES_RULE_STOP, episode, n);
     if (n == ES_FOLLOW_MOST)
-        es_print_note("%s: rule %s: more than %d alerts; the others are not "
-                      "reported: give the rule an end or a cool_down",
+        es_print_note("%s: rule %s: more than %d alerts, so further alerts are "
+                      "not reported; give the rule an end or a cool_down",
                       r->alert.path, rule->name, ES_FOLLOW_MOST);
 }
 
@@ -202,8 +202,8 @@ static es_status copy_description(es_follow *known, const es_alert *about)
     free(known->name);
     free(known->arch);
     known->path = known->name = known->arch = NULL;
-    if (known->over) { /* an ended run gets no more samples, so the description
-                          is dropped */
+    if (known->over) { /* an ended run gets no more samples and therefore no
+                          more alerts that need this description */
         es_layers_free(known->layers);
         known->layers = NULL;
         return ES_OK;

@@ -41,7 +41,7 @@ static const char *const formats[] = {"plain", "slack", NULL};
 static const es_option options[] = {
     {.name = NULL, ES_OPT_LIST(arguments, watcher.roots, watcher.n_roots)},
     ES_RECURSIVE_OPTION,
-    {"once", 0, NULL, "report the present alerts and exit",
+    {"once", 0, NULL, "report the current alerts and exit",
      ES_OPT_FLAG(arguments, watcher.once)},
     {"check", 0, "[SEVERITY]",
      "with --once: exit 1 if there is an alert of this severity (error) or "
@@ -53,8 +53,8 @@ static const es_option options[] = {
      ES_OPT_CALL(arguments, rules, es_command_rules)},
     {"state", 0, "FILE",
      "remember reported alerts in FILE, which must not belong to another user "
-     "(a file for each first folder, below $XDG_STATE_HOME/entropy-scan or "
-     "~/.local/state/entropy-scan)",
+     "(default: a separate file for each first folder, below "
+     "$XDG_STATE_HOME/entropy-scan or ~/.local/state/entropy-scan)",
      ES_OPT_TEXT(arguments, watcher.deliver.ledger)},
     {"severity", 0, "LEVEL",
      "report alerts of LEVEL and above: info, warning, error, critical",
@@ -82,7 +82,7 @@ static const es_option options[] = {
      "request that the training stop at the first critical alert of a run, "
      "through RUN.db.stop",
      ES_OPT_SET(arguments, watcher.stop_at, ES_SEVERITY_CRITICAL)},
-    {"stop-at", 0, "LEVEL", "like --stop, at an alert of LEVEL or above",
+    {"stop-at", 0, "LEVEL", "like --stop, but at any alert of LEVEL or above",
      ES_OPT_CALL(arguments, watcher.stop_at, es_command_severity)},
     {"textfile", 0, "FILE",
      "maintain FILE as OpenMetrics text: alerts, files, deliveries",
@@ -100,7 +100,7 @@ static int watch_main(int argc, char **argv);
 
 static const es_named_text examples[] = {
     {"entropy-scan watch --once --state state.db .",
-     "Report the present alerts below a folder once"},
+     "Report the current alerts below a folder, then exit"},
     {NULL, NULL}};
 
 const es_command es_watch_command = {
@@ -159,7 +159,7 @@ static es_status parse_arguments(arguments *given, int argc, char **argv)
         if (watcher->stop_at != ES_SEVERITY_NONE &&
             es_path_is_url(watcher->roots[i]))
             return es_fail(ES_EUSAGE,
-                           "%s: --stop: training cannot be stopped through a "
+                           "%s: --stop cannot stop a training run through a "
                            "database: watch the run file",
                            watcher->roots[i]);
     if (given->check && !watcher->once)

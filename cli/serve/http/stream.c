@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Time in seconds after which a client that does not read is disconnected.
- * Every ten seconds there is a comment to read. */
+/* Time in seconds after which a client that does not read is disconnected. The
+ * server sends a comment every ten seconds, so there is always something to
+ * read. */
 enum { STALLED_MOST = 30, BLOCK = 4096 };
 
 struct es_serve_client {

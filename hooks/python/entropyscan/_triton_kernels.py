@@ -575,9 +575,9 @@ def _key_gradients(
     HAS_LENGTHS: tl.constexpr, HAS_OFFSETS: tl.constexpr,
     HAS_TEMPERATURE: tl.constexpr, PRODUCTS: tl.constexpr,
 ):  # fmt: skip
-    """Computes dk (B,KV,S,D) of a block of keys, summed over all query heads of the
-    group in a fixed order. largest: de is divided by it in products, so that it stays
-    in the range of 16-bit types."""
+    """Computes dk (B,KV,S,D) of a block of keys, summed over all query heads of the group in a
+    fixed order. largest: the largest |de|, by which de is divided before matrix products, so that
+    it stays in the range of 16-bit types."""
     n_blocks = tl.cdiv(S, N_KEYS)
     pid = tl.program_id(0)
     b = pid // n_blocks // KV

@@ -84,8 +84,8 @@ static es_status note_number(es_session *session, const char *kind,
 
 /* --- frames -------------------------------------------------------------- */
 
-/* Reports a corrupt ring after reading a frame that the functions of recorder.h
-   cannot have written. */
+/* Reports a corrupt ring buffer after reading a frame that the functions of
+   recorder.h cannot have written. */
 static es_status fail_frame(es_session *session, const es_frame *frame)
 {
     session->corrupt = true;
@@ -214,8 +214,8 @@ static es_status record_map(es_session *session, const es_frame *frame)
  *
  *   frame  output: header of the frame
  *
- * Returns ES_OK; ES_DONE if the ring has no unread frame; ES_EFORMAT if the
- * ring is corrupt, with session->corrupt set; or a status of the store. */
+ * Returns ES_OK; ES_DONE if the ring buffer has no unread frame; ES_EFORMAT if
+ * it is corrupt, with session->corrupt set; or a status of the store. */
 static es_status record_frame(es_session *session, es_frame *frame)
 {
     es_status status = es_ring_read(&session->ring, frame, session->payload,
@@ -406,8 +406,8 @@ static void look_for_name(es_session *session)
     if (es_writer_settle(session->writer) != ES_OK)
         return;
     snprintf(message, sizeof message,
-             "%s-wal: removed, moved or replaced by another program: nothing "
-             "is lost",
+             "%s-wal: was removed, moved or replaced by another program, but "
+             "nothing is lost",
              session->hello.path);
     fprintf(stderr, "entropy-recorder: %s\n", message);
     es_status status = es_writer_close(session->writer);
@@ -428,8 +428,8 @@ static void look_at_size(es_session *session)
     if (pid > 0)
         snprintf(reader, sizeof reader, " (process %d reads it)", (int)pid);
     snprintf(message, sizeof message,
-             "the write-ahead log has %lld MiB: it cannot shrink while other "
-             "programs read the file%s: end them",
+             "the write-ahead log has %lld MiB, and cannot shrink while other "
+             "programs read the file%s: end these programs",
              size >> 20, reader);
     fprintf(stderr, "entropy-recorder: %s: %s\n", session->hello.path, message);
     (void)!note_number(session, "log", ES_SEVERITY_WARNING, message, "bytes",
@@ -464,15 +464,15 @@ static bool is_stop_requested(const es_session *session, char *line,
            es_stop_requested(line, size, session->hello.path);
 }
 
-/* Removes a stop request that is older than this training and was meant for an
- * earlier one. */
+/* Removes a stop request that is older than this training run and was meant for
+ * an earlier run. */
 static void drop_old_request(const es_session *session)
 {
     char line[256];
     if (is_stop_requested(session, line, sizeof line))
         fprintf(stderr,
-                "entropy-recorder: %s.stop: older than this training: removed "
-                "and ignored\n",
+                "entropy-recorder: %s.stop: removed and ignored, because the "
+                "request is older than this training run\n",
                 session->given);
 }
 
@@ -539,7 +539,7 @@ static bool may_pass(es_status status)
     return status == ES_EIO || status == ES_ENOMEM || status == ES_ELOCKED;
 }
 
-/* Releases the ring's space that the committed frames occupied. */
+/* Releases the space in the ring buffer that the committed frames occupied. */
 static void release_space(es_session *session)
 {
     if (es_writer_is_settled(session->writer))
@@ -556,8 +556,8 @@ static es_status commit_batch(es_session *session)
     uint64_t start = ring->position;
     es_frame frame;
     es_status status = es_writer_begin(session->writer);
-    /* The condition is "!=" instead of "<", so that a corrupt ring whose head
-     * lies before the position is noticed. */
+    /* The condition is "!=" instead of "<", so that a corrupt ring buffer,
+     * whose head lies before the position, is noticed. */
     while (status == ES_OK && ring->position != session->until &&
            ring->position - start < BATCH_BYTES)
         status = record_frame(session, &frame);
@@ -605,7 +605,7 @@ static void complain(es_session *session)
 
 /* Calls `attempt` again after failures that may be temporary, as long as the
  * training continues and a few times after its end. Meanwhile frames wait in
- * the ring; once the ring is full, new frames are dropped and counted. */
+ * the ring buffer; once it is full, new frames are dropped and counted. */
 static es_status insist(es_session *session,
                         es_status (*attempt)(es_session *session))
 {
@@ -645,15 +645,15 @@ static es_status commit_one_by_one(es_session *session, uint64_t end)
     return status;
 }
 
-/* Writes all frames that are in the ring at the time of the call. */
+/* Writes all frames that are in the ring buffer at the time of the call. */
 static es_status drain(es_session *session)
 {
     es_status status = ES_OK;
     uint64_t start = session->ring.position + 1;
     session->until = es_ring_head(&session->ring);
-    /* The loop also ends if an iteration reads nothing: if the ring's head was
-     * corrupt when it was read into `until`, the position never reaches
-     * `until`. */
+    /* The loop also ends if an iteration reads nothing: if the head of the ring
+     * buffer was corrupt when it was read into `until`, the position never
+     * reaches `until`. */
     while (status == ES_OK && !session->corrupt &&
            session->ring.position != session->until &&
            session->ring.position != start) {
@@ -694,8 +694,8 @@ static void look_around(es_session *session)
 }
 
 /* Sleeps until a frame arrives, then until enough frames for a transaction have
- * arrived or BATCH_MS have passed. Returns earlier if the ring's wake-up
- * counter is no longer `bell`. */
+ * arrived or BATCH_MS have passed. Returns earlier if the wake-up counter in
+ * the shared memory is no longer `bell`. */
 static void await_frames(es_session *session, uint32_t bell)
 {
     es_ring *ring = &session->ring;
@@ -715,7 +715,7 @@ void es_session_serve(es_session *session)
     for (;;) {
         uint32_t bell = es_ring_bell(&session->ring);
         /* The end is checked before the frames are read, because no frame can
-         * enter the ring after the end. */
+         * enter the ring buffer after the end. */
         bool last = has_ended(session);
         es_status status = drain(session);
         if (status < 0)
@@ -724,7 +724,7 @@ void es_session_serve(es_session *session)
             return;
         /* Readers may never leave the write-ahead log unused, so it must be
          * emptied while they read. This may have to wait for a reader, and is
-         * therefore skipped while the ring fills up. */
+         * therefore skipped while the ring buffer fills up. */
         es_writer_tend_log(session->writer, has_time, session);
         await_frames(session, bell);
         if (!session->writer)
@@ -776,7 +776,7 @@ static es_status write_end(es_session *session)
     if ((status = es_writer_begin(session->writer)) < 0 ||
         (status = note_count(
              session, "dropped", atomic_load(&session->ring.words->dropped),
-             "did not fit into the ring and were dropped")) < 0 ||
+             "did not fit into the ring buffer and were dropped")) < 0 ||
         (status = note_count(session, "refused", session->tally.refused, why)) <
             0 ||
         (session->corrupt &&
@@ -808,8 +808,8 @@ static es_status end_run(es_session *session)
 {
     int n_opened;
     es_status status;
-    do { /* repeated if the log was lost after the run's end had been written
-            into it */
+    do { /* repeated if the write-ahead log was lost after the run's end had
+            been written into it */
         n_opened = session->n_opened;
         status = insist(session, write_end);
         if (status < 0)

@@ -129,7 +129,8 @@ typedef struct prepared {
     int key[N_KEY];
     unsigned long used;         /* value of n_calls when the primitive was
                                  * last used */
-    bool is_known;              /* true if the key is valid */
+    bool is_known;              /* true if `key` and the members below are
+                                 * set */
     dnnl_primitive_t primitive; /* NULL if oneDNN has no code for this
                                  * product */
     dnnl_memory_t a, b, c, bias, residual, scratch;

@@ -325,10 +325,10 @@ static ES_DEVICE float mean_of_row(const es_attention_call<A> *call,
     return dot(t->y + at, t->other_x + at, t->stride) - row->weight * center;
 }
 
-/* Returns the saved mean of row `at`. With AGAIN, a tensor-core kernel has
- * saved the mean. If weights sum to one, the tensor-core kernel uses the
- * logarithm of the weight u / D instead of the logarithm of u, so the mean is
- * converted. */
+/* Returns the saved mean of row `at`. If AGAIN is true, the row is computed a
+ * second time, and a tensor-core kernel has saved the mean. If weights sum to
+ * one, that kernel uses the logarithm of the weight u / D instead of the
+ * logarithm of u, so the mean is converted. */
 template <class A, class KIND, bool AGAIN>
 static ES_DEVICE float mean_at(const es_attention_call<A> *call, size_t at,
                                const es_row_gradient *row)

@@ -30,15 +30,15 @@ ES_DEVICE bool es_row_wants_means(const es_attention_call<A> *call)
     return wants;
 }
 
-/* Kernels on tensor cores process N keys in a step, and each lane keeps the
- * sums of a row over its own columns. Distances refer to the first key of the
- * next step. */
+/* Kernels on tensor cores process a tile of N keys at a time, and each lane
+ * keeps the sums of a row over its own columns. Distances refer to the first
+ * key of the next tile. */
 
 /**
- * Adds the weights of the current step's keys to a lane's sums from
+ * Adds the weights of the current tile of N keys to a lane's sums from
  * ES_SUM_FIRST_MEAN on. Sum i is at sums[i * STRIDE]; the sum of the weights
- * must already include this step. First moves the reference of the distances
- * from the first key of this step to the first key of the next step. Distances
+ * must already include this tile. First moves the reference of the distances
+ * from the first key of this tile to the first key of the next tile. Distances
  * are computed from column numbers, which are constants, because no registers
  * are left for the positions of queries and keys. Columns are counted from this
  * lane's first column.
@@ -59,8 +59,8 @@ ES_DEVICE void es_step_add_means(float *sums, const float s[N / 8][4],
 
 /**
  * Completes a lane's sums from ES_SUM_FIRST_MEAN on. On entry, distances refer
- * to the end of the warp's last step, 16 M keys after the warp's first query;
- * on return, to the query of the lane's row i.
+ * to the first key after the warp's last tile of keys, which is 16 M keys after
+ * the warp's first query; on return, to the query of the lane's row i.
  */
 template <int M>
 ES_DEVICE void es_step_end_means(float sums[ES_N_ROW_SUMS], int lane, int i)

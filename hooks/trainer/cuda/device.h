@@ -53,10 +53,10 @@ void es_device_store(es_device *device, void *out, const void *in,
  *  fills `out` with bytes 0xff, which are NaN as floats and -1 as integers. */
 void es_device_load(es_device *device, void *out, const void *in, size_t bytes);
 
-/** es_device_fetch starts a copy to page-locked memory; the memory has two
- *  places, 0 and 1. es_device_fetched waits until this copy is complete and
- *  returns a pointer to the data, which is valid until the next fetch to the
- *  same place. Returns NULL after a failure. */
+/** es_device_fetch starts a copy to one of two page-locked buffers; `place` is
+ *  the buffer's number, 0 or 1. es_device_fetched waits until this copy is
+ *  complete and returns a pointer to the data, which is valid until the next
+ *  fetch to the same buffer. Returns NULL after a failure. */
 void es_device_fetch(es_device *device, int place, const void *in,
                      size_t bytes);
 const void *es_device_fetched(es_device *device, int place);

@@ -91,7 +91,8 @@ ES_DEVICE X es_block_sum(X x, X *shared)
     return sum;
 }
 
-/** Returns the sum of pieces (n). Every thread of the block gets the result. */
+/** Returns the sum of the n partial sums in `pieces`. Every thread of the block
+ *  gets the result. */
 template <class X>
 ES_DEVICE X es_sum_pieces(const X *pieces, int n, X *shared)
 {

@@ -408,7 +408,8 @@ static es_status take_llama(es_weights *weights, const json_t *from,
             0 ||
         (status = take_number(&width, from, "head_dim", 1, path)) < 0)
         return status;
-    /* These sizes are compared with the shapes when the shapes are known. */
+    /* Both numbers are compared with the shapes of the tensors later, when the
+     * shapes are known. */
     weights->config.n_kv_head = (int)fmin(heads, INT32_MAX);
     weights->config.d_head = (int)fmin(width, INT32_MAX);
     return ES_OK;

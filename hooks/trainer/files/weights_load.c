@@ -68,7 +68,7 @@ static es_arch without_neutral(const es_arch *want, const es_arch *have,
 
 /** Returns `want` with the attention of `have`, and with the GELU of `have` if
  *  the activation of `want` is x sigmoid(1.702 x). Training may continue with
- *  these forms, which use the same arrays. */
+ *  these variants, which use the same arrays. */
 static es_arch without_forms(const es_arch *want, const es_arch *have)
 {
     es_arch out = *want;
@@ -321,8 +321,9 @@ static es_status read_array(buffers *array, const es_weights *weights,
             for (size_t j = 0; j < n_out; j++)
                 array->ours[i * n_out + j] = array->file[j * n_in + i];
     } else {
-        /* The file has rows (H,3,d_k) of `width` values each: the inputs of a
-         * matrix, or 1 for a bias. The model has columns (3,H,d_k). */
+        /* In the file, the rows are in the order (H,3,d_k). A row has `width`
+         * values: the inputs of a matrix, or 1 value of a bias. In the model,
+         * the columns are in the order (3,H,d_k). */
         int n_head = weights->config.n_head;
         size_t width = param->n_dims == 2 ? d : 1;
         size_t d_k = d / (size_t)n_head;
@@ -393,8 +394,8 @@ static es_status load_arrays(es_model *model, const es_weights *weights,
 }
 
 /** Checks that the tensor `name`, if the file has it, equals the tensor of the
- *  array `role`: the embedding, or the bias of the logits. `reason` ends the
- *  message. */
+ *  array `role`: the embedding, or the bias of the logits. `reason` is appended
+ *  to the error message. */
 static es_status check_copy(const es_weights *weights, const char *name,
                             es_role role, const char *reason)
 {

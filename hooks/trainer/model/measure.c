@@ -31,7 +31,8 @@ struct es_measure {
     es_head_details *head_details;   /* (L,H) */
     es_layer_details *layer_details; /* (L) */
     es_detail_sums details;          /* sum of the details added so far */
-    float *ranges; /* (ES_N_RANGES,L) largest |input| in all added passes */
+    float *ranges; /* (ES_N_RANGES,L) largest |input| of the layer's attention,
+                    * activation and norms, over all added passes */
     bool has_range[ES_N_RANGES];
     /* Findings (ranges and errors) for each operation that a polynomial
      * replaces; NULL if inference is exact. */

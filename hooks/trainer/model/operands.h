@@ -44,8 +44,9 @@ typedef struct es_act {
     es_activation kind;
     float slope;          /* slope of ES_ACT_LEAKY if the slope is not learnt */
     const es_mem *learnt; /* f32 (1) learnt slope; NULL if the slope is fixed */
-    /* memory in which linear_act stores the peak of `pre` like find_peak, if
-     * the back-end finds peaks there; NULL: not needed */
+    /* Memory in which linear_act stores the peak (largest |x|) of `pre`, as
+     * find_peak would, on back-ends that find peaks in linear_act; NULL if no
+     * peak is needed. */
     es_mem *peak;
 } es_act;
 
@@ -61,8 +62,8 @@ typedef struct es_attention {
                              factor of PowerSoftmax's epsilon */
     const es_mem *log_t;  /* f32 (H,T) logarithms of the temperatures, only for
                              softmax; NULL: all temperatures are 1 */
-    int n_rotated; /* number of rotated dimensions of a head, for `rotate`; 0:
-                      the number that Pythia rotates */
+    int n_rotated; /* number of dimensions of a head that `rotate` rotates; 0:
+                      as many as in Pythia */
     es_rope rope;  /* frequencies, for `rotate` */
 } es_attention;
 
@@ -114,9 +115,9 @@ typedef struct es_adamw {
 
 /** Values that change in every step, stored in the back-end's memory. */
 typedef struct es_control {
-    /* 1: adamw changes nothing; 0: it updates. `clip` sets the value to 1 but
-     * never clears it, so that a skipped step also disables the later steps
-     * that the host has already launched */
+    /* 1: adamw leaves the parameters unchanged; 0: adamw updates them. `clip`
+     * sets the value to 1 but never clears it, so that a skipped step also
+     * disables the later steps that the host has already launched */
     float skips;
     float lr;
     /* bias corrections 1 - beta1^step and 1 - beta2^step */
@@ -145,15 +146,15 @@ typedef struct es_detail_ops {
     /** Adds the sums of squares of q, k and v; qkv (N,3d) act. */
     void (*norms)(es_backend *backend, es_mem *heads, const es_mem *qkv,
                   const es_attention *attention);
-    /** Measures the block's output x (n) act, and the norm of x - beta middle
-     *  relative to the norm of beta middle. middle (n) act is the residual
+    /** Measures the block's output x (n) act, and the norm of x - beta * middle
+     *  relative to the norm of beta * middle. middle (n) act is the residual
      *  stream before the FFN, NULL without FFN; beta (1) f32 is 1 if NULL. Also
      *  adds x to `sums` like activation_stats of es_ops. */
     void (*activations)(es_backend *backend, es_mem *layer, es_mem *sums,
                         const es_mem *x, const es_mem *middle,
                         const es_mem *beta, size_t n);
-    /** Computes the sums of squares of gradients; dattn (d,3d), dproj (d,d)
-     *  f32. */
+    /** Computes the sums of squares of the gradients of both matrices; dattn
+     *  (d,3d), dproj (d,d) f32. */
     void (*gradients)(es_backend *backend, es_mem *heads, const es_mem *dattn,
                       const es_mem *dproj, int width, int n_head);
     /** Computes the singular values of W_Q W_K^T; attn (d,3d) f32. Writes NaN

@@ -65,16 +65,16 @@ size_t es_model_report_bytes(const es_model *model);
  *  the first of several numbers; the sequences with the following numbers are
  *  variants. */
 enum {
-    ES_SEQUENCE_WEIGHTS, /* plus 1 with a power iteration of SNorm */
-    /* plus 1 if the pass computes the loss, plus 2 if it is measured */
+    ES_SEQUENCE_WEIGHTS, /* add 1 for a power iteration of SNorm */
+    /* add 1 if the pass computes the loss, and 2 if it is measured */
     ES_SEQUENCE_FORWARD = 2,
-    /* plus 1 if the pass computes the loss, plus 2 if it is the first one of a
+    /* add 1 if the pass computes the loss, and 2 if it is the first pass of a
      * step */
     ES_SEQUENCE_BACKWARD = 6,
-    ES_SEQUENCE_UPDATE = 10, /* plus 1 if the update may be skipped */
+    ES_SEQUENCE_UPDATE = 10, /* add 1 if the update may be skipped */
     ES_SEQUENCE_PARAMETERS = 12,
-    ES_SEQUENCE_STEP, /* a whole step; plus 1 if the update may be skipped, plus
-                         2 if the passes are measured */
+    ES_SEQUENCE_STEP, /* a whole step; add 1 if the update may be skipped, and 2
+                         if the passes are measured */
     /* Forward pass with dropout; it has the variants of ES_SEQUENCE_FORWARD. */
     ES_SEQUENCE_DROPPING = 17
 };

@@ -67,7 +67,7 @@ static bool is_of_temperatures(es_role role)
     return role == ES_ROLE_LOG_T || role == ES_ROLE_T;
 }
 
-/* Replaces every NaN by the ordinary NaN, because readers could otherwise
+/* Replaces every NaN by C's constant NAN, because readers could otherwise
  * mistake it for es_missing(), which is a NaN with another bit pattern. */
 static float plain_nan(float value)
 {
@@ -75,7 +75,7 @@ static float plain_nan(float value)
 }
 
 /* Returns a value of a parameter of this role as a series records it: the
- * temperature instead of its logarithm, and NaN as the ordinary NaN. */
+ * temperature instead of its logarithm, and every NaN as C's constant NAN. */
 static float recorded_value(es_role role, float value)
 {
     return plain_nan(role == ES_ROLE_LOG_T ? expf(value) : value);
@@ -112,9 +112,10 @@ static const es_parameter_series sources[] = {
 #define N_SOURCES (N_SINGLE + ES_N_NORMED)
 
 typedef struct source {
-    es_role role; /* 0 in entries for g, whose role depends on the layer */
-    int normed;   /* number of g's matrix (es_model_normed); -1 in other
-                     entries */
+    es_role role; /* 0 in entries for WNorm's gain g, whose role depends on the
+                     layer */
+    int normed;   /* number of the matrix that g normalises (see
+                     es_model_normed); -1 in entries for other parameters */
     bool exists, is_whole;
     size_t n; /* number of floats per layer, in the layer that has the most */
 } source;

@@ -235,14 +235,14 @@ es_status es_model_set_ranks(es_model *model, es_transport *transport,
     ranks->transport = transport;
     ranks->fixed_order = fixed_order;
     if ((status = es_alloc(&ranks->part, BUCKET, sizeof(float),
-                           "gradients of ranks")) != ES_OK ||
+                           "the gradients of all ranks")) != ES_OK ||
         (status = es_alloc(&ranks->totals, n, sizeof(float),
-                           "gradients of ranks")) != ES_OK ||
+                           "the gradients of all ranks")) != ES_OK ||
         (status = es_alloc(&ranks->measured, 1, bytes, "ranks")) != ES_OK ||
         (status = es_alloc(&ranks->own, 1, bytes, "ranks")) != ES_OK)
         return status;
-    if ((status = es_alloc(&ranks->all, world, bytes, "statistics of ranks")) !=
-            ES_OK ||
+    if ((status = es_alloc(&ranks->all, world, bytes,
+                           "the reports of all ranks")) != ES_OK ||
         !by_device)
         return status;
     return join_devices(model, note, size);
@@ -324,7 +324,8 @@ static void add_peaks(const es_model *model, es_peak *to, const es_peak *more)
     }
 }
 
-/* Adds the sums of a report. If `all` is false, only adds the peaks. */
+/* Adds the sums of the report `more` to those of the report `to`. If `all` is
+ * false, adds only the peaks (the largest |x| of operands). */
 static void add_parts(const es_model *model, const parts *to, const parts *more,
                       bool all)
 {

@@ -261,8 +261,8 @@ static es_status run_one_sequence(es_model *model, const es_step_plan *plan,
         status = run_operations(model, plan, train);
         es_model_launch(model);
     }
-    /* Set the host's state to the state after these operations, because a
-     * replay does not run the host's code. */
+    /* The operations above may have been replayed without their host code, so
+     * update here the host's record of their effects. */
     model->report.n_passes = plan->n_batches;
     model->can_go_back = model->overwrites = false;
     model->weights_are_stale = true;

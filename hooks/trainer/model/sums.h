@@ -24,29 +24,31 @@ typedef struct es_peak {
 /** Details of one head over the passes of a step. es_detail_ops adds to the
  *  members marked "added" and overwrites the members marked "written". */
 typedef struct es_head_details {
-    double quantiles[3]; /* added: 5, 50, 95 % quantiles of each pass's row
-                            entropies */
-    double n_quantiles;  /* added: number of passes with finite rows */
-    double squares[3];   /* added: sums of squares of q, k, v */
-    double gradient[4];  /* written: sums of squares of the gradients of W_Q,
-                            W_K, W_V, W_O */
-    double spectrum[2];  /* written: square of the largest singular value of W_Q
-                            W_K^T; sum of squares of all its singular values */
+    double quantiles[3]; /* 5, 50 and 95 % quantiles of the row entropies,
+                            summed over the passes (added) */
+    double n_quantiles;  /* number of passes with finite rows (added) */
+    double squares[3];   /* sums of squares of q, k, v (added) */
+    double gradient[4];  /* sums of squares of the gradients of W_Q, W_K, W_V,
+                            W_O (written) */
+    double spectrum[2];  /* square of the largest singular value of W_Q W_K^T,
+                            and sum of squares of all its singular values
+                            (written) */
 } es_head_details;
 
 /** Details of one layer over the passes of a step; "added" and "written" mean
  *  the same as in es_head_details. */
 typedef struct es_layer_details {
-    /* added: sums of powers 1 to 4 of the output's activations */
+    /* sums of powers 1 to 4 of the output's activations (added) */
     double sums[4];
     double largest;  /* largest |activation| */
-    double ffn[2];   /* added: sum of squares of the FFN's contribution to the
-                        residual stream, and of the residual stream before it */
-    double gradient; /* written by the model: sum of squares of the gradients */
-    double update[2]; /* added for each array: sum of squares of the change of
-                         the weights, and of the weights before the change */
-    /* written by the model: SNorm's sigma and WNorm's g of q, k, v, o and the
-     * FFN's matrices */
+    double ffn[2];   /* sum of squares of the FFN's contribution to the residual
+                        stream, and of the residual stream before it (added) */
+    double gradient; /* sum of squares of the gradients (written by the
+                        model) */
+    double update[2]; /* sum of squares of the change of the weights, and of the
+                         weights before the change (added for each array) */
+    /* SNorm's sigma and WNorm's g of q, k, v, o and the FFN's matrices (written
+     * by the model) */
     double sigma[6], g[6];
 } es_layer_details;
 

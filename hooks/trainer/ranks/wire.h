@@ -13,7 +13,8 @@ enum { ES_PACKET_DATA = 1, ES_PACKET_ABORT, ES_PACKET_TABLE };
  *  kind of machine. */
 typedef struct es_packet {
     uint32_t magic, kind;
-    uint64_t number; /* number of the exchange */
+    uint64_t number; /* sequence number of the exchange to which the packet
+                      * belongs */
     uint64_t bytes;  /* length of the payload in bytes */
     int32_t code;    /* status code of an abort */
     int32_t origin;  /* rank that failed, or -1 - rank if a rank is lost */

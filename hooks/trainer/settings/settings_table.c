@@ -149,7 +149,7 @@ static es_status read_fused(void *field, const es_option *option,
     es_settings *settings = field;
     (void)option, (void)where;
     if (settings->fused[0])
-        return es_fail(ES_EUSAGE, "'%s': only IN and OUT can be given", value);
+        return es_fail(ES_EUSAGE, "'%s': fuse takes only IN and OUT", value);
     char *to = settings->init[0] ? settings->fused : settings->init;
     if (strlen(value) >= sizeof settings->init)
         return es_fail(ES_EUSAGE, "the path of a checkpoint is too long");
@@ -295,17 +295,17 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {REAL("lambda", "X", model.lambda, 0, 1e9, RUNS,
           "EReg: weight of the regularisation loss")},
     {CHOICE("ereg-reduce", "HOW", model.ereg_reduce, reductions, RUNS,
-            "EReg: what the loss penalises: row entropies (token) or head "
-            "means (mean)")},
+            "EReg: the loss penalises row entropies (token) or head means "
+            "(mean)")},
     {REAL("range-attn", "X", model.range_weight[ES_RANGE_ATTN], 0, 1e9, RUNS,
-          "weight of the range loss on PowerSoftmax's inputs: each layer's "
-          "largest |score|")},
+          "weight of the range loss on the largest |score| of each "
+          "layer's PowerSoftmax")},
     {REAL("range-act", "X", model.range_weight[ES_RANGE_ACT], 0, 1e9, RUNS,
-          "weight of the range loss on the activation's inputs: each layer's "
-          "largest |input|")},
+          "weight of the range loss on the largest |input| of each layer's "
+          "activation")},
     {REAL("range-norm", "X", model.range_weight[ES_RANGE_NORM], 0, 1e9, RUNS,
-          "weight of the range loss on the inputs of LN and RN: each norm's "
-          "largest |input|")},
+          "weight of the range loss on the largest |input| of each LN or "
+          "RN")},
     {REAL("t-init", "X", model.t_init, 1e-9, 1e9, RUNS,
           "SM(t): initial temperature")},
     {REAL("theta-init", "X", model.theta_init, -1e9, 1e9, RUNS,
@@ -367,8 +367,8 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {REAL("poly-margin", "X", polynomial.margin, 1, 1e9, PASS,
           "polynomial: factor by which calibrated intervals are widened")},
     {REAL("poly-error", "X", polynomial.error, 1e-12, 0.5, PASS,
-          "polynomial: target error for the choice of iterations and degrees: "
-          "relative for inverses, absolute for activations")},
+          "polynomial: target error by which iterations and degrees are chosen "
+          "(relative for inverses, absolute for activations)")},
     {INT("poly-factors", "D", polynomial.factors, 0,
          ES_POLYNOMIAL_MOST_ITERATIONS, PASS,
          "polynomial: number of factors of Goldschmidt's division; 0 chooses "
@@ -413,7 +413,7 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
      ES_OPT_INT(es_settings, rank, -1, ES_MAX_RANKS - 1)},
     {TEXT("rendezvous", "FILE", rendezvous, TRAIN,
           "file through which ranks find each other, in a folder that all can "
-          "read; default: RUN.db.ranks")},
+          "read (default: RUN.db.ranks)")},
     {ROW("rank-timeout", "S", TRAIN,
          "end the training if a rank does not join or answer for this many "
          "seconds; must be longer than an evaluation"),
@@ -425,13 +425,13 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
     {INT("pairs", "N", pairs, 5, 1e6, ES_VERB_BENCH,
          "pairs of steps, with and without recording, to compare")},
     {TEXT("backend", "NAME", backend, VERBS | KEPT,
-          "cpu, cuda, or auto: cuda if there is a device, else cpu")},
+          "cpu, cuda, or auto (cuda if there is a device, else cpu)")},
     {CHOICE("precision", "TYPE", precision, precisions, VERBS,
             "precision of activations and products: fp32 or bf16; with cuda "
             "also tf32 or fp16")},
     {CHOICE("products", "NAME", products, libraries, ALL,
-            "library of matrix products on the CPU: openblas, onednn, or auto: "
-            "the faster available one for each product")},
+            "library of matrix products on the CPU: openblas, onednn, or auto "
+            "(the faster available one for each product)")},
     {INT("threads", "N", threads, 0, 1024, ALL,
          "threads; 0 for the number of available processors")},
     {FLAG("quiet", quiet, PASS | ES_VERB_FUSE, "do not show progress"),
