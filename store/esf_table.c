@@ -39,8 +39,9 @@ typedef struct cursor {
     int64_t least, most; /* lowest and highest step to return */
     bool down;
     int64_t step; /* step of the current row */
-    size_t at;    /* index of the current item in its lane; valid only while
-                     `generation` equals the index's generation */
+    size_t at;    /* index of the current item in its lane (the samples of one
+                     series); valid only while `generation` equals the index's
+                     generation */
     uint64_t generation;
 } cursor;
 
@@ -146,8 +147,8 @@ static const es_esf_item *item_of(cursor *c)
 
 /**
  * Moves to the first row with a step within [least, most] or, if `down` is set,
- * to the last such row. Searches the current lane and, if it has no such row,
- * the following lanes.
+ * to the last such row. Searches the current lane (series) and, if it has no
+ * such row, the following lanes.
  */
 static int find_row(cursor *c)
 {

@@ -1,6 +1,5 @@
-/* Opens any source of runs for readers, and defines the backend of run files.
-   source.h describes the backends; the form of the path decides which one opens
-   it. */
+/* Opens any source of runs for readers: chooses the backend (see source.h) by
+   the path. Also defines the backend of run files. */
 #include "store/source.h"
 
 #include "store/esf.h"

@@ -50,7 +50,8 @@ struct es_store_backend {
     /** Sets *out to true if any run is still being written. */
     es_status (*is_written)(const es_run_source *source, bool *out);
 
-    /** Frees source->state. The database is still connected. */
+    /** Frees source->state. At the time of the call, the database is still
+     *  connected. */
     void (*close)(es_run_source *source);
 
     /* --- optional --- */

@@ -49,7 +49,7 @@ typedef enum es_cost_item {
                            matrix, and 2 d plus twice the FFN width for each
                            FFN of two matrices */
     ES_COST_OUTPUT,     /* T V logits */
-    ES_COST_FIXED,      /* 1, for the constant part of every pass */
+    ES_COST_FIXED,      /* always 1, for the constant part of a pass */
     ES_N_COST_ITEMS
 } es_cost_item;
 

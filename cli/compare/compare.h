@@ -34,7 +34,7 @@ void es_comparison_free(es_comparison *comparison); /* comparison may be NULL */
  * Adds one run.
  *
  *   reader, run  source of the run, whose evaluations are read now
- *   summary      summary of the run, judged and with settings; borrowed until
+ *   summary      summary of the run, with flags and settings; borrowed until
  *                the comparison is freed
  *   baseline     true if this run is the baseline, with which the others are
  *                compared

@@ -22,7 +22,7 @@ typedef struct column {
     es_text_series series;
     size_t shape_line; /* number of the line that determined the shape; 0 if the
                           shape is unknown */
-    size_t index;      /* index in the list passed to the sink */
+    size_t index;      /* index of the series in the list passed to the sink */
     size_t offset, n;  /* index of the first value of this series in
                           table.values, and number of values */
     bool present;      /* true if the current step has a value */

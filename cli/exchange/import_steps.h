@@ -5,7 +5,7 @@
 
 #include "cli/exchange/import.h"
 
-#define ES_STEP_KEYS 5 /* number of usual names of counters */
+#define ES_STEP_KEYS 5 /* number of usual names of step counters */
 
 /**
  * Counts of the numbers that could be imported with the steps of one counter.
@@ -14,9 +14,11 @@ typedef struct es_step_count {
     char name[ES_STEP_KEY_MAX]; /* spelled as in the file */
     size_t n_rows;              /* rows in which this counter is a non-negative
                                    integer */
-    /* How many numbers in these rows are of heads or layers. */
+    /* How many numbers in the rows with this counter belong to heads or
+       layers. */
     size_t n_attention;
-    size_t n_numbers; /* how many numbers these rows have in total */
+    size_t n_numbers; /* how many numbers the rows with this counter have in
+                         total */
 } es_step_count;
 
 /** The counts for all step counters. A zero-initialised list is empty. */

@@ -31,7 +31,8 @@ void es_push_rest(double seconds)
 
 /* --- alerts --------------------------------------------------------------- */
 
-/* A run that is judged as it grows, and its alerts so far. */
+/* A run whose flags and rules are evaluated as it grows, and its alerts so
+ * far. */
 struct es_push_judged {
     es_follow follow;
     es_push_alert *alerts; /* (n) alerts so far, with owned strings */
@@ -66,7 +67,8 @@ static es_status copy_alert(es_push_alert *out, const es_alert *from)
     return status;
 }
 
-/* Adds an alert, unless a run that is judged again reports it a second time. */
+/* Adds an alert, unless it was added before: a run that is evaluated again
+ * reports its alerts again. */
 static es_status add_alert(void *user, const es_alert *alert)
 {
     es_push_judged *judged = user;
@@ -144,11 +146,12 @@ typedef struct run_alerts {
     es_reader *reader;
     size_t run;
     es_run_info info;
-    es_push_judged *judged; /* state of judging the run; owned by the
-                               es_push_known of its file */
+    es_push_judged *judged; /* state of the evaluation of the run's flags and
+                               rules; owned by the es_push_known of its file */
 } run_alerts;
 
-/* Judges the run and finds the alerts that watch reports. */
+/* Evaluates the flags and rules of the run, and finds the alerts that watch
+ * would report. */
 static es_status find_alerts(void *user, const es_push_alert **out, size_t *n)
 {
     const run_alerts *r = user;

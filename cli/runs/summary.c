@@ -2,7 +2,7 @@
    sample, losses, bands, and the flags that cli/runs/judging.c finds in all
    samples. Keeps the first ES_FLAGS_KEPT episodes of each kind; later episodes
    are merged into the last kept episode. Of series that are neither selected
-   nor judged, only the newest value is read. */
+   nor used by flags, only the newest value is read. */
 #include "cli/runs/summary.h"
 
 #include "analyzer/base/checked.h"
@@ -285,7 +285,7 @@ void es_summary_set_max(es_run_summary *summary, double observed)
 /* --- flags ----------------------------------------------------------------*/
 
 /* State while episodes are collected. Stores the first failure, because a
-   callback cannot stop the judge. */
+   callback cannot stop the evaluation. */
 typedef struct collector {
     es_run_summary *summary;
     const es_rule *rules;       /* (n_kinds - ES_N_FLAG_KINDS) borrowed */
@@ -426,9 +426,10 @@ static es_status note_heard(es_run_summary *summary, const es_judging *judging,
     return ES_OK;
 }
 
-/* Passes all samples of the run to the flag judge and the rules. Sets `judged`
-   and `flags`, which are sorted by onset, kind and rule. If `rules` is NULL,
-   the default thresholds apply. The flags are valid even after a failure. */
+/* Passes all samples of the run to the flag detection and the rules. Sets
+   `judged` and `flags`, which are sorted by onset, kind and rule. If `rules`
+   is NULL, the default thresholds apply. The flags are valid even after a
+   failure. */
 static es_status judge_run(es_run_summary *summary, es_reader *reader,
                            size_t run, const es_rules_file *rules)
 {

@@ -23,7 +23,8 @@ typedef struct loop {
     es_train_result *result;
     double seconds, total_seconds; /* seconds spent in training steps since the
                                     * last record, and in total */
-    int64_t timed_steps;           /* steps since the last record */
+    int64_t timed_steps;           /* number of steps since samples were last
+                                      recorded */
     bool warned;
 } loop;
 

@@ -8,7 +8,7 @@
 #define LEGEND_MOST 124.0 /* maximum width of the names in the legend */
 /* Maximum share of the page's width that a legend takes. */
 #define LARGEST_SHARE 0.28
-#define SMALLER_SHARE 0.18 /* this share if there are several panels */
+#define SMALLER_SHARE 0.18 /* maximum share if there are several panels */
 #define ENTRY_GAP 12.0
 #define CIRCLE 16 /* number of corners of a circle */
 
@@ -136,7 +136,8 @@ static bool belongs_below(const es_curves_sheet *sheet)
     if (!sheet->movable)
         return false;
     if (by_category && sheet->entry_width > sheet->legend_width - ES_LEGEND_GAP)
-        return true; /* a legend at the right would cut its names */
+        return true; /* to the right of the panels, the legend would have to cut
+                      * its names */
     double share = sheet->figure->n_panels > 1 ? SMALLER_SHARE : LARGEST_SHARE;
     if (style->width > 0 && sheet->legend_width > share * style->width)
         return true;

@@ -20,7 +20,7 @@
 #define LEAST_FACTOR 0.08
 #define MARK 3.0 /* width of the marks at the edges of an image */
 #define GAP 9.0  /* gap between the two images */
-/* Minimum height of a layer for lines between layers. */
+/* Minimum height of a layer at which lines are drawn between layers. */
 #define LEAST_BAND 5.0
 #define BEYOND 6.0 /* points by which a name may exceed its image */
 
@@ -40,7 +40,8 @@ typedef struct raster_sheet {
 typedef struct image {
     const es_raster_grid *grid;
     const es_box *box;
-    size_t n_source;          /* number of columns of the grid */
+    size_t n_source;          /* number of columns of the grid that the image
+                               * shows */
     size_t n_columns, n_rows; /* number of columns and rows of the image */
     uint8_t *cells;           /* (n_rows,n_columns) */
     int n_levels;

@@ -36,7 +36,7 @@
 /* One point of the plot, as placed on the page. */
 typedef struct point_mark {
     double x, y;
-    double low, high; /* x positions of the ends of the interval */
+    double low, high; /* x positions of the ends of the point's interval */
     bool shown, on_front;
     bool placed; /* true if a position was found for the label or number */
     /* The point has a number and its label is listed below the plot. */

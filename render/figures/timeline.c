@@ -12,7 +12,7 @@
 #define PLOT_WIDTH 330.0
 #define PLOT_HEIGHT 46.0
 #define PLOT_GAP 14.0 /* space above each plot, for its name */
-#define LANES_GAP 8.0 /* space above the lanes */
+#define LANES_GAP 8.0 /* space above the lanes of flags and events */
 #define LANE 13.0
 #define BAR 9.0
 #define LEFT 52.0

@@ -64,7 +64,7 @@ class Replication:
         return [name for name, model in self.rules.models.items() if model["rate"] == "own"]
 
     def tune(self, train):
-        """Searches for the best learning rate of each model. Returns {model: rate};
+        """Searches for the best learning rate of each model. Returns {model: learning rate};
         models with missing runs are not included."""
         while True:
             tried = {name: self.tried(name) for name in self.own()}
@@ -122,8 +122,8 @@ def plan(rules):
 
 
 def draw(replication, runs, results):
-    """Draws the heads of the baseline models with entropy-scan. Uses the first judged
-    seed for which all these runs are finished."""
+    """Draws the heads of the baseline models with entropy-scan. Uses the first of the seeds that
+    decide claims for which all these runs are finished."""
     paths = [replication.trainer.path(runs[name][min(results[name])], ".db")
              for name in BASELINES if results.get(name)]
     if paths and not replication.rules.beside:

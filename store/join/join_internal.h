@@ -9,7 +9,8 @@
  * value.
  */
 typedef enum es_join_rule {
-    ES_JOIN_MEAN_OF_ROWS, /* mean, weighted by finite_rows */
+    ES_JOIN_MEAN_OF_ROWS, /* mean over the ranks, weighted by their
+                             finite_rows */
     ES_JOIN_LOWEST,
     ES_JOIN_HIGHEST,
     ES_JOIN_SUM,

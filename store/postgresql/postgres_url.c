@@ -1,7 +1,7 @@
 /* Parses the name of a PostgreSQL database, which is a URL or a list of libpq's
    KEYWORD=VALUE pairs. The parameters `where` and `run` of a URL are those of
-   this program and are not passed to libpq. The form for messages contains no
-   password, regardless of how the password was given. */
+   this program and are not passed to libpq. The form of the URL that messages
+   show contains no password, regardless of how the password was given. */
 #include "store/postgresql/postgres.h"
 
 #include "analyzer/base/checked.h"

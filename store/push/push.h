@@ -63,7 +63,8 @@ typedef struct es_push_counts {
     uint64_t changed; /* existing runs to which data was added */
     uint64_t same;    /* runs that were already up to date */
     uint64_t samples; /* written samples */
-    uint64_t cut;     /* samples of earlier attempts that were deleted */
+    uint64_t cut;     /* number of samples of earlier attempts that were
+                         deleted */
     uint64_t events, maps;
     uint64_t alerts; /* new */
 } es_push_counts;

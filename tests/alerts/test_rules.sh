@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests that the default rules are printed as a rules file, that an edited rules
-# file is accepted, and that runs are judged by it.
+# Tests that the default rules are printed as a rules file, that an edited rules file is accepted,
+# and that runs are evaluated with it.
 . tests/support/tap.sh
 plan_dir
 golden=$PWD/tests/golden

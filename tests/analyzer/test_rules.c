@@ -125,11 +125,13 @@ TEST(nothing_is_judged_in_the_warm_up)
     AUTO(es_ruled) ruled = OVER(&rule, 3, 3, 3, 3);
     assert_span(ruled, 0, 30, 40, true);
     es_ruled_free(ruled);
-    rule.warm_up_end = 35; /* later than the end of rule.warm_up, step 30 */
+    rule.warm_up_end = 35; /* ends the warm-up later than rule.warm_up does, at
+                              step 30 */
     ruled = OVER(&rule, 3, 3, 3, 3);
     assert_span(ruled, 0, 40, 40, true);
     es_ruled_free(ruled);
-    rule.warm_up_end = 15; /* earlier than the end of rule.warm_up, step 30 */
+    rule.warm_up_end = 15; /* ends the warm-up earlier than rule.warm_up does,
+                              at step 30 */
     ruled = OVER(&rule, 3, 3, 3, 3);
     assert_span(ruled, 0, 30, 40, true);
 }
@@ -335,15 +337,15 @@ TEST(a_history_is_the_median_of_its_unit)
         float a = scale, b = 1.1F * scale, high = 2.3F * scale;
         AUTO(es_ruled)
         ruled = OVER(&rule, a, high, b, high, high, high, high, b);
-        /* At step 20 the history has fewer than three values, so the rule does
-         * not judge; later the median is `b` or `high`. */
+        /* At step 20 the history has fewer than three values, so the rule is
+         * not evaluated; later the median is `b` or `high`. */
         assert_int_equal(ruled->n, 1);
         assert_span(ruled, 0, 40, 70, false);
         assert_true(fabs(ruled->episodes[0].said.value - 2.3 / 1.1) < 0.05);
         assert_true(ruled->episodes[0].said.threshold == 2);
     }
     AUTO(es_ruled) ruled = OVER(&rule, -1, -1, -1, -1, 50);
-    /* The rule does not judge if the median is not above zero. */
+    /* The rule is not evaluated if the median is not above zero. */
     assert_int_equal(ruled->n, 0);
 }
 

@@ -51,14 +51,16 @@ static const struct {
     {SMALL, "PSM(4)+LN+G", "EReg(PSM(4)+LN+G)"},
     {SMALL, "SM+LN+G", "SM+LN+G+WNorm(QKVO,FFN)"},
     {SMALL, "SM+LN+G", "SM+LN+G+SNorm(QKVO,FFN)"},
-    {SMALL, "SM+LN+G", "SM(clip 100)+LN+G"},   /* QK-Clip scales no head */
-    {SMALL, "SM+LN+G", "SM(clip 0.001)+LN+G"}, /* QK-Clip scales all heads */
+    {SMALL, "SM+LN+G", "SM(clip 100)+LN+G"},   /* the limit is so high that
+                                                * QK-Clip scales no head */
+    {SMALL, "SM+LN+G", "SM(clip 0.001)+LN+G"}, /* the limit is so low that
+                                                * QK-Clip scales all heads */
     {SMALL, "SM+LN+G", "SM(gate)+LN+G"},
     {GPT_2, "SM+LN+G", "SM+LN+G+WNorm(QKVO,FFN)"},
     {GPT_2, "SM+LN+G", "SM+LN+G+SNorm(QKVO,FFN)"},
 };
 
-/** State of the measurement of one problem. */
+/** State of the measurement of one problem, which is a model and its sizes. */
 typedef struct bench {
     const problem *problem;
     es_model *model;

@@ -70,7 +70,7 @@ static void check_slots(int width, int lanes)
             for (int c = 0; c < lanes && j + c < width; c++) {
                 const int slot = es_slot(lane, k, c, lanes);
                 assert_int_equal(slot, es_slot_of_column(j + c, lanes));
-                /* each lane has a separate bank */
+                /* each lane uses a separate bank of shared memory */
                 assert_int_equal(slot % 32, lane);
                 assert_true(slot < n);
                 seen[slot]++;

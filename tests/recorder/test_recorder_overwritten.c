@@ -173,7 +173,8 @@ TEST(a_ring_without_a_reader_costs_one_wait)
     while (recording_push(recorder, series, 0, step) == ES_OK)
         step++;
     for (int i = 0; i < 2; i++) {
-        assert_true(recorder->stalled); /* so the next push does not wait */
+        assert_true(recorder->stalled); /* the next push therefore does not
+                                           wait */
         assert_int_equal(recording_push(recorder, series, 0, step), ES_EBROKEN);
     }
     (void)es_recorder_close(recorder, ES_RUN_FINISHED, NULL);

@@ -39,7 +39,8 @@ static es_picture *sample(void)
                     "Caption \x02  \xff");
     es_picture_text(picture, 50, 78, 6, ES_ALIGN_MIDDLE, ES_WEIGHT_NORMAL, 0,
                     faint, "  0.25");
-    es_picture_clip(picture, 0, 0, 50, 50); /* a clip that is never ended */
+    es_picture_clip(picture, 0, 0, 50, 50); /* a clip rectangle that is never
+                                             * removed */
     es_picture_line(picture, 0, 0.004, 1, 99.996, 0.001, faint);
     return picture;
 }

@@ -359,7 +359,7 @@ TEST(published_models_have_the_expected_flags)
     }
 }
 
-/* Samples of different series must reach the judge in the order of steps. */
+/* Samples of different series must be evaluated in the order of steps. */
 TEST(series_with_different_steps_are_judged_together)
 {
     es_recorded to = begin();
@@ -384,8 +384,9 @@ TEST(series_with_different_steps_are_judged_together)
     assert_true(es_summary_alarms(summary));
 }
 
-/* Samples of all series are judged in step order, so a flag that a NaN in one
- * series raised stays active through a NaN in another series. */
+/* Flags are evaluated on the samples of all series in step order, so a flag
+ * that a NaN in one series raised stays active through a NaN in another
+ * series. */
 TEST(a_nan_may_continue_in_another_series)
 {
     es_recorded to = begin();
@@ -543,7 +544,7 @@ TEST(a_damaged_run_costs_only_itself)
     es_assert_ok(es_summary_load(&summary, reader, 1, &options));
     assert_int_equal(summary->number, 2);
     assert_int_equal(summary->n_in_file, 2);
-    /* The last sample is intact. If no flags are judged, no other sample is
+    /* The last sample is intact. If no flags are evaluated, no other sample is
        read. */
     es_summary_free(summary);
     options.without_flags = true;

@@ -27,8 +27,8 @@ typedef struct es_judged {
 } es_judged;
 
 /**
- * Returns a new judge. If `rules` is NULL, the judge has the default
- * thresholds. Fails the test on an error.
+ * Returns a new es_judged, which evaluates flags with `rules` or, if `rules` is
+ * NULL, with the default thresholds. Fails the test on an error.
  */
 es_judged *es_judged_new(es_judge_run run, const es_flag_rules *rules);
 
@@ -75,8 +75,8 @@ typedef struct es_ruled {
 } es_ruled;
 
 /**
- * Returns a new es_ruled that judges with the given rules. Fails the test on an
- * error.
+ * Returns a new es_ruled, which evaluates the given alert rules. Fails the test
+ * on an error.
  */
 es_ruled *es_ruled_new(es_judge_run run, const es_rule *rules, size_t n);
 void es_ruled_free(es_ruled *ruled);

@@ -8,7 +8,8 @@
 #include "tests/support/test.h"
 
 typedef struct place {
-    const char *dir, *folder; /* folder in dir; "": dir itself */
+    const char *dir, *folder; /* name of a folder in dir; "" stands for dir
+                               * itself */
     const char *name;
 } place;
 

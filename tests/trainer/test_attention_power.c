@@ -46,7 +46,7 @@ TEST(every_shape_matches_plain_loops)
     check_shape(1, 71, 2, 2, 6, 1e-3);
     check_shape(1, 100, 1, 64, 10, 20);
     check_shape(1, 37, 2, 8, ES_POWER_MAX, 1e-3);
-    /* the kernels process these narrow heads in bundles */
+    /* the kernels process several heads as narrow as these at a time */
     check_shape(3, 21, 5, 4, 4, 1e-3);
     check_shape(2, 9, 5, 8, 6, 0);
 }

@@ -72,7 +72,7 @@ TEST(every_variant_drops_by_the_counter_alone)
 }
 
 /* The fraction of dropped elements must be within four standard deviations of
- * the rate, and no two masks may be equal. */
+ * the dropout rate, and no two masks may be equal. */
 TEST(each_pass_and_place_drops_its_share_independently)
 {
     static float x[N], y[5][N];

@@ -77,7 +77,7 @@ static void check_largest(const es_attention *of, float *qkv, int n_nan)
         else
             assert_true(fabsf(got[h] - want) <= 1e-6f * fabsf(want));
     }
-    /* A NaN in `out` remains. */
+    /* A NaN that `out` already contains must remain. */
     got[1] = NAN;
     es_cpu_ops.largest_logits(the_cpu, mem(got), mem(saved), of);
     assert_true(isnan(got[1]));
@@ -278,7 +278,7 @@ TEST(a_head_with_a_nan_keeps_its_weights)
     const size_t index = es_small_find(&s, "h.1.attn.c_attn.bias");
     float bias[3 * D], factors[N_HEADS];
     es_assert_ok(es_model_get(s.model, index, bias, 3 * D));
-    bias[D / H] = NAN; /* head 1 of layer 1 */
+    bias[D / H] = NAN; /* a bias of head 1 in layer 1 */
     es_assert_ok(es_model_set(s.model, index, bias, 3 * D));
     es_small_gradients(&s);
     es_small_update(&s, NULL, 0);

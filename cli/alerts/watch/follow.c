@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* State of one call of es_follow_read, which the judge's callbacks use. */
+/* State of one call of es_follow_read, which the callbacks of the evaluation
+ * use. */
 typedef struct es_follow_reading {
     es_follow *known;
     const es_follow_options *options;
@@ -24,8 +25,8 @@ typedef struct es_follow_reading {
 
 /* Passes an alert to the handler. `n` is the number of earlier alerts of the
  * same origin (the flags or one rule); alerts above the limit are dropped. If
- * the handler refuses the alert, the run is judged again later and the alert is
- * repeated. */
+ * the handler refuses the alert, the run is evaluated again later and the alert
+ * is repeated. */
 static void hand_on(reading *r, const char *title, bool stops,
                     const es_episode *episode, uint32_t n)
 {
@@ -84,9 +85,9 @@ static void receive_rule(void *user, size_t rule_index,
 
 /* --- the run --------------------------------------------------------------*/
 
-/* Chooses the phase that is judged: the training phase, or the evaluation phase
- * if the run has ended without any training sample. A run that is still being
- * written may get its first training sample later. */
+/* Chooses the phase whose samples are evaluated: the training phase, or the
+ * evaluation phase if the run has ended without any training sample. A run that
+ * is still being written may get its first training sample later. */
 static es_status find_phase(es_phase *out, es_reader *reader, size_t run,
                             bool written)
 {
@@ -116,7 +117,8 @@ static uint32_t version_of(const es_run_info *info)
     return es_crc32c(0, text, strlen(text));
 }
 
-/* Starts judging a run. Takes ownership of the layers, also on failure. */
+/* Starts the evaluation of a run's flags and rules. Takes ownership of the
+ * layers, also on failure. */
 static es_status begin_run(es_follow *known, const es_follow_options *options,
                            const es_judge_run *run, es_layers *layers,
                            es_phase phase, const char *uuid)
@@ -168,8 +170,8 @@ static es_status read_run(es_follow *known, es_reader *reader, size_t run,
         (status = es_reader_judged(&judged, reader, run, layers)) < 0 ||
         (status = find_phase(&phase, reader, run, written)) < 0)
         goto done;
-    status = ES_DONE; /* ES_DONE: judging must start again, because the run was
-                         replaced */
+    status = ES_DONE; /* ES_DONE: the evaluation must start again, because the
+                         run was replaced */
     if (known->judging && phase == known->phase && is_same(&judged, last) &&
         es_layers_equal(layers, known->layers))
         status = es_judging_read(known->judging, reader, run);

@@ -15,7 +15,7 @@ typedef struct es_watch_file {
     char *path;
     es_stamp stamp;    /* stamp of the file when it was read */
     bool read;         /* true if the last attempt to read the file succeeded */
-    bool failed;       /* true if the present content could not be read */
+    bool failed;       /* true if the current content could not be read */
     bool reported;     /* true from the report of a failure until the file is
                           readable again */
     bool again;        /* true if the next round must read the file even without
@@ -24,7 +24,7 @@ typedef struct es_watch_file {
                           until the other files are read */
     es_growth *growth; /* state of a fragment that is being written; NULL for
                           other files */
-    es_follow **runs;  /* (n_runs) judging state of each run */
+    es_follow **runs;  /* (n_runs) state of the evaluation of each run */
     size_t n_runs;
     es_follow_counts counts; /* number of all alerts of the file by kind and
                                 severity */
@@ -36,8 +36,8 @@ typedef struct es_watch_file {
 typedef struct es_watch_observer {
     void *user;
     /**
-     * Called after the runs of a new or changed file were judged. `reader` is
-     * open during the call. A failure is handled like an unreadable file.
+     * Called after the runs of a new or changed file were evaluated. `reader`
+     * is open during the call. A failure is handled like an unreadable file.
      */
     es_status (*read)(void *user, const char *path, es_reader *reader);
     /** Called if a file has become unreadable; es_message() is the reason. */
@@ -72,7 +72,7 @@ typedef struct es_watch_files {
     es_paths folders; /* folders found in the newest round */
     es_watch_databases databases;
     size_t n_failed;    /* number of files and folders that could not be read */
-    size_t n_read;      /* number of files whose present content has been
+    size_t n_read;      /* number of files whose current content has been
                            read */
     size_t n_abroad;    /* number of fragments that other machines are
                            writing */
@@ -89,14 +89,14 @@ typedef struct es_watch_files {
  * two rounds and three seconds, and is reported again only if it has been
  * readable in between.
  *
- * Every run is judged as it grows: a reading continues where the last one
- * ended. Of a fragment that is being written only the appended part is read, as
- * long as it contains only samples. Such a fragment is checked in each round,
- * because its modification time may be stale on a shared file system. Once its
- * writer has been silent for half a minute and is dead, its runs are judged as
- * ended. A fragment may end in many bytes that are not frames; each round
- * searches a part of these bytes, after all other files have been read, and the
- * next round continues there.
+ * The flags and rules of every run are evaluated as the run grows: each reading
+ * continues where the last one ended. Of a fragment that is being written only
+ * the appended part is read, as long as it contains only samples. Such a
+ * fragment is checked in each round, because its modification time may be stale
+ * on a shared file system. Once its writer has been silent for half a minute
+ * and is dead, its runs are evaluated as ended. A fragment may end in many
+ * bytes that are not frames; each round searches a part of these bytes, after
+ * all other files have been read, and the next round continues there.
  *
  * An alert may be reported more than once, with the same id, for example after
  * a run was replaced.

@@ -107,8 +107,8 @@ class Tap:
 
 
 class Slot:
-    """A watched module: its tap, and its index among the attention modules (-1 for
-    modules without attention)."""
+    """A watched module: its Tap, which collects its measurements, and its index among the
+    attention modules (-1 for modules without attention)."""
 
     def __init__(self, tap: Tap, place: int, module: nn.Module) -> None:
         self.tap, self.place, self.module = tap, place, weakref.ref(module)

@@ -23,7 +23,9 @@
 #define BATCH_MS 900
 #define LOCK_MS 2000
 #define RETRY_MS 1000
-#define LAST_TRIES 3 /* number of attempts after the trainer has ended */
+#define LAST_TRIES                                                             \
+    3 /* number of attempts to write after the trainer has                     \
+         ended */
 /* Minimum time in milliseconds between two executions of look_around. */
 #define LOOK_MS 1000
 /* Log size in bytes above which a warning is given. */

@@ -39,7 +39,8 @@ typedef struct area {
     es_bfloat *weights;      /* (n_keys,ROWS) unnormalised weights u or
                               * gradients ds of the scores, rearranged as pairs
                               * of keys */
-    es_bfloat *a, *ds;       /* (n_keys,ROWS) weights and gradients */
+    es_bfloat *a, *ds;       /* (n_keys,ROWS) attention weights, and gradients
+                              * of the scores */
     float *xt;               /* (wide,ROWS) */
     float *dk, *dv;          /* (n_keys,wide) */
     __mmask32 nonfinite;     /* lanes in which a non-finite number has been

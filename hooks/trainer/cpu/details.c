@@ -10,8 +10,8 @@
 #define LANES 4
 #include "analyzer/base/vector.h"
 
-/* Sums run over pieces of PIECE elements. Each piece is summed separately, and
- * the sums of the pieces are added in order. */
+/* Sums are computed in pieces of PIECE elements. Each piece is summed
+ * separately, and the sums of the pieces are added in order. */
 #define PIECE ((size_t)1 << 13)
 /* N_PIECES is the number of pieces whose sums are in memory at a time, and
  * N_MOMENTS the number of sums of one piece. */

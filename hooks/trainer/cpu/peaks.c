@@ -62,8 +62,9 @@ void es_cpu_see_peak(const es_backend *backend, es_share share, const float *x,
                     n);
 }
 
-/* Finds the first number of the piece whose absolute value is piece->size, and
- * records it as the operand's largest number. */
+/* Finds, in the part of x that `piece` describes, the first number whose
+ * absolute value is piece->size, and records it as the operand's largest
+ * number. */
 static void keep_first(const es_backend *backend, es_mem *peak, const es_mem *x,
                        const es_cpu_peak *piece)
 {

@@ -18,7 +18,7 @@ enum {
     WARPS = 8,
     THREADS = 32 * WARPS,
     OTHERS = 32,
-    MOST_COLUMNS = 256 / 32, /* maximum number of columns that a lane
+    MOST_COLUMNS = 256 / 32, /* maximum number of columns of a row that a lane
                               * computes */
     BLOCK_FLAGS = 8          /* number of flags that a block reads */
 };

@@ -143,7 +143,8 @@ typedef struct es_detail_ops {
     void (*row_quantiles)(es_backend *backend, es_mem *heads,
                           const es_mem *entropy, int n_batch, int n_head,
                           int n_ctx);
-    /** Adds the sums of squares of q, k and v; qkv (N,3d) act. */
+    /** Adds the sums of squares of q, k and v; qkv (N,3d) has the type of
+     *  activations. */
     void (*norms)(es_backend *backend, es_mem *heads, const es_mem *qkv,
                   const es_attention *attention);
     /** Measures the block's output x (n) act, and the norm of x - beta * middle

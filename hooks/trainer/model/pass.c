@@ -148,7 +148,8 @@ int es_model_count_targets(const es_model *model, const int32_t *targets)
  * belong to the rows. */
 typedef struct block {
     int n;
-    /* (n,d) act: input of the output matrix, and the gradient of this input */
+    /* (n,d), in the type of activations: input of the output matrix, and the
+     * gradient of this input */
     es_mem *x, *dx;
     /* (n) target, loss and log-sum-exp of each row */
     es_mem *targets, *row_loss, *lse;

@@ -13,7 +13,7 @@ typedef struct es_layer_sums {
 
 /** The largest |x| of one input of a layer. */
 typedef struct es_peak {
-    double sum; /* sum of the largest |x| of each pass */
+    double sum; /* sum over the passes of each pass's largest |x| */
     /* largest |x| of all passes; NaN if an x was NaN in any pass */
     float largest;
     float size;     /* largest |x| of the last pass; NaN if an x was NaN */

@@ -16,7 +16,8 @@ typedef struct es_packet {
     uint64_t number; /* sequence number of the exchange to which the packet
                       * belongs */
     uint64_t bytes;  /* length of the payload in bytes */
-    int32_t code;    /* status code of an abort */
+    int32_t code;    /* status code, if the packet reports a failure (an
+                      * abort) */
     int32_t origin;  /* rank that failed, or -1 - rank if a rank is lost */
 } es_packet;
 
