@@ -20,10 +20,10 @@
 #define ES_MOUNTINFO_VARIABLE "ENTROPY_MOUNTINFO"
 
 /**
- * Finds out whether a folder is on a file system that hosts share: nfs, lustre,
- * gpfs, beegfs, ceph, 9p, smb and the like, anything mounted through fuse
- * except a local disk (fuseblk), and an overlay whose upper folder is on one of
- * these. An unknown file system counts as local.
+ * Finds out whether a folder is on a file system that several hosts share.
+ * These are nfs, lustre, gpfs, beegfs, ceph, 9p, smb and the like; anything
+ * mounted through fuse except a local disk (fuseblk); and an overlay whose
+ * upper folder is on one of these. An unknown file system counts as local.
  *
  *   type       set to the name of the file system; "" if it is local
  *   mountinfo  text of /proc/self/mountinfo, proc(5); if it is NULL or "", the

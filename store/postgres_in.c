@@ -502,9 +502,9 @@ static es_status receive_rows(es_remote_rows **out, const es_remote *remote,
 /* --- queries for samples -------------------------------------------------- */
 
 /**
- * Writes two SQL lists for the runs [first, end): the list of their months, and
- * a list of their ids or, if `with_series` is set, of (run, series) pairs of
- * the wanted series, such as (1,2).
+ * Writes two SQL lists for the runs [first, end). `months` lists their months.
+ * `ids` lists their ids or, if `with_series` is set, a pair (run, series) such
+ * as (1,2) for each wanted series.
  */
 static es_status list_runs(char **ids, char **months, const es_remote *remote,
                            size_t first, size_t end, bool with_series)

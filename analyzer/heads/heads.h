@@ -199,8 +199,8 @@ typedef struct es_head_statistic {
 extern const es_head_statistic es_head_statistics[ES_N_HEAD_SERIES];
 
 /**
- * Returns the series called `name`; NULL if rows are not reduced to such a
- * series.
+ * Returns the series of heads called `name`; NULL if there is none with this
+ * name.
  */
 const es_head_statistic *es_head_statistic_find(const char *name);
 

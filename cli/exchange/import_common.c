@@ -147,7 +147,7 @@ es_status es_import_check_growth(es_import *import, size_t n)
         snprintf(line, sizeof line, "line %zu", import->largest_line);
     return es_fail(
         ES_EFORMAT,
-        "%s: %lld layers of %lld heads, from %s: the samples of %llu "
+        "%s: %lld layers of %lld heads, from %s: the samples in %llu "
         "KiB of text would take more than %d MiB: check the "
         "numbers of layers and heads",
         es_line_reader_name(import->lines), (long long)info->n_layer,

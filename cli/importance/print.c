@@ -27,8 +27,8 @@ static void put_association(es_sheet *sheet, const char *title,
         es_sheet_put(sheet, "p", "%.2g", p);
 }
 
-/* Prints notes that explain each "-" in the table, such as an outcome that is
- * the same in all runs, or that too few runs have. */
+/* Prints a note for each reason for a "-" in the table, for example that an
+ * outcome is the same in all runs or that too few runs have it. */
 static void note_unknown(const es_importance *importance, FILE *stream)
 {
     for (int k = 0; k < ES_N_OUTCOMES; k++) {

@@ -68,7 +68,7 @@ static es_status add_name(es_serve_request *to, const char *name)
 static es_status add_mark(es_serve_request *to, const char *mark)
 {
     if (to->n_marks == ES_SERVE_BLOCK_RUNS)
-        return es_fail(ES_EUSAGE, "more than %d values of since",
+        return es_fail(ES_EUSAGE, "more than %d values of the argument since",
                        ES_SERVE_BLOCK_RUNS);
     if (strlen(mark) >= ES_SERVE_MARK_MOST)
         return es_fail(ES_EUSAGE,

@@ -55,7 +55,7 @@ static const struct {
 typedef struct sheet {
     const es_browse *browse;
     es_screen *screen;
-    const es_run_summary **shown; /* (n) runs with samples; the others have a
+    const es_run_summary **shown; /* (n) runs with samples; other runs have a
                                      line without values */
     size_t n;
     es_difference *differences; /* (n_differences) */

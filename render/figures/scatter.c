@@ -85,8 +85,8 @@ void es_scatter_front(bool *on_front, const es_scatter *figure)
 /* --- places of labels -----------------------------------------------------*/
 
 /* A direction from a point to its label. Labels of points on the front prefer
-   the lower left, because the line and the other points are above and to the
-   right. */
+   the lower left, because the front's line and the other points are above and
+   to the right. */
 typedef struct side {
     int x, y;
 } side;

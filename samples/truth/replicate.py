@@ -91,8 +91,8 @@ class Replication:
                        if self.trainer.is_done(run)} for name, seeds in runs.items()}
 
     def hours(self):
-        """Returns the sum of the durations of all runs, in hours, which does not depend
-        on the order in which the runs ended."""
+        """Returns the total duration of all runs in hours. The result does not depend on the order
+        in which the runs ended."""
         hours = []
         for name in self.known:
             said = subprocess.run(

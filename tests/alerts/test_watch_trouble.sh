@@ -297,7 +297,7 @@ same_text 'a state in a watched folder is left alone' "$sum" "$(cat $old* | cksu
 same_text 'no file is deleted because of a prepared journal' precious "$(cat victim)"
 same_text 'no command is run again' '1 1' "$(lines shared.out) $(lines shared.alerts)"
 same_text 'a note explains how to use the old state' \
-    "entropy-scan: $dir/$old: this state of an earlier version is not read, and its alerts are reported again: to continue with this state, add --state $dir/$old" \
+    "entropy-scan: $dir/$old: this state file of an earlier version is not read, so its alerts are reported again; to continue with it, add --state $dir/$old" \
     "$(cat shared.err)"
 same_text 'once' '' "$("$scan" watch --once shared 2>&1)"
 exits 'an old state whose journal names another file is refused' 3 "$old: its -journal names another file" "$scan" watch --once shared --state $old

@@ -62,8 +62,8 @@ static void compare_evidence(void **state, const float *a, size_t n_a,
 
 /* The expected values come from scipy 1.17.1, ttest_ind(equal_var=False) and
  * t.interval, for float32(exp([1.75, 1.25, 1.5])) and float32(exp([2, 2.25])).
- * seeds_p is 1/10, because of the 10 divisions of the five values into groups
- * of three and two only this one has so large a distance. */
+ * seeds_p is 1/10: the five values can be divided into groups of three and two
+ * in 10 ways, and only this division has so large a distance. */
 TEST(seeds_are_tested_against_those_of_the_baseline)
 {
     const float a[] = {1.75F, 1.25F, 1.5F}, b[] = {2, 2.25F};

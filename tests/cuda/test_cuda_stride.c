@@ -26,7 +26,7 @@ static const es_extents of_rows = {
 /* --- gaps between rows ---------------------------------------------------- */
 
 /* Returns the value that fills the gap after a row: alternately NaN, which
- * would spoil every sum, and 80, which would be the largest number of a row. */
+ * would spoil every sum, and 80, which is larger than any number of a row. */
 static float between(int row)
 {
     return row % 2 == 0 ? NAN : 80;

@@ -456,7 +456,7 @@ static void test_import__a_small_text_cannot_make_a_large_run(void **state)
     (void)state;
     const char *header = "step,layer,head,entropy\n";
     assert_too_large(
-        "f: 1024 layers of 1024 heads, from line 2: the samples of 1 "
+        "f: 1024 layers of 1024 heads, from line 2: the samples in 1 "
         "KiB of text would take more than 256 MiB",
         header, "%d,1023,1023,1.5\n", 65);
     assert_too_large("f: 4096 layers of 256 heads, from comments: ",

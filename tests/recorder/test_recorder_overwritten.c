@@ -232,9 +232,10 @@ TEST(closed_descriptors_cost_nothing)
     assert_false(recording_event(path, "trainer_died", NULL, NULL));
 }
 
-/* After all descriptors were closed, opens sockets, which get the same numbers,
- * and records. A library that read from its former descriptors would take the
- * sockets' messages, which must still be there at the end. */
+/* After all descriptors were closed, opens sockets, which reuse the descriptor
+ * numbers, and records. A library that still read from its closed descriptors
+ * would take the sockets' messages, so these messages must still be there at
+ * the end. */
 static int record_with_own_files(const char *path)
 {
     int series[4], pairs[8][2], bad = 0;

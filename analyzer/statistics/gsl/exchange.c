@@ -76,8 +76,9 @@ static void shuffle(const gsl_rng *rng, const es_blocks *blocks, bool *labels)
     }
 }
 
-/* Computes the middle rank of each value within its stratum, divided by the
-   size of the stratum. The values of a stratum are adjacent. */
+/* Computes the mid-rank of each value (equal values get their mean rank) within
+   its stratum, divided by the size of the stratum. The values of a stratum are
+   adjacent. */
 static void rank_values(const es_blocks *blocks, float *ranks, size_t *order)
 {
     for (size_t i = 0, end; i < blocks->n; i = end) {

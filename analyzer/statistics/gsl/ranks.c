@@ -9,8 +9,8 @@
 #include <gsl/gsl_sort.h>
 #include <math.h>
 
-/* Computes the middle ranks of x, minus their mean. Returns the sum of their
-   squares. */
+/* Computes the mid-ranks of x (equal values get their mean rank), minus the
+   mean of all ranks. Returns the sum of their squares. */
 static double centre_ranks(double *ranks, const double *x, size_t n,
                            size_t *order)
 {
@@ -27,15 +27,15 @@ static double centre_ranks(double *ranks, const double *x, size_t n,
     return squares;
 }
 
-/* The ranks y of the outcomes, which are permuted, and the ranks x or the
-   groups of the setting with which they are compared. */
+/* The data of one association: the ranks y of the outcomes, which the test
+   permutes, and the setting, either as ranks x or as groups. */
 typedef struct pairs {
     const double *x; /* (n) ranks of the numeric setting; NULL if the setting
                         has groups */
     const size_t *group; /* (n) */
     const double *sizes; /* (n_groups) */
     double *sums;        /* (n_groups) scratch */
-    double *y;           /* (n) ranks of the outcomes, which are permuted */
+    double *y;           /* (n) ranks of the outcomes, permuted by the test */
     size_t n, n_groups;
 } pairs;
 

@@ -1,6 +1,6 @@
-/* Chooses the state file of a watcher. State files lie in a folder that belongs
- * to the user, which contains a file for each watched folder. Two watchers of
- * one user on one folder share the file; watchers of two users do not. */
+/* Chooses the state file of a watcher. Each user has a folder with one state
+ * file for each watched folder. So two watchers of one user on one folder share
+ * a state file, and watchers of different users never do. */
 #include "cli/alerts/watch/watcher.h"
 
 #include "analyzer/base/checked.h"
@@ -152,9 +152,8 @@ es_status es_state_choose(char **out, const char *root)
     if (access(place, F_OK) != 0 && lstat(before, &about) == 0 &&
         S_ISREG(about.st_mode) && about.st_uid == geteuid())
         es_print_note(
-            "%s: this state of an earlier version is not read, and its alerts "
-            "are reported again: to continue with this state, add "
-            "--state %s",
+            "%s: this state file of an earlier version is not read, so its "
+            "alerts are reported again; to continue with it, add --state %s",
             before, before);
     return es_copy_text(out, place);
 }

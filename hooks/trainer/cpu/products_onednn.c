@@ -465,8 +465,8 @@ static void multiply_given(own *mine, const es_product_call *call)
 }
 
 /* If A is a transposed bf16 matrix and C has many columns, A is transposed here
- * before the product. oneDNN's own copy of A is slow and takes longer the more
- * columns C has; the copy made here does not. C is computed in panels of rows,
+ * before the product. oneDNN itself would transpose A more slowly, and the time
+ * would grow with the number of columns of C. C is computed in panels of rows,
  * so that the copied part of A has at most TURNED_SIZE bytes (but at least one
  * row). */
 #define TURNED_SIZE ((size_t)2 << 20)

@@ -164,9 +164,9 @@ static size_t source_at(const es_model_config *config, size_t i)
 }
 
 /* Returns the parameter of the layer, or of the model if the parameter belongs
- * to no layer, and sets *n to its number of floats, which is at most that of
- * the source; NULL if the layer lacks the part to which the parameter belongs.
- */
+ * to no layer. Sets *n to the parameter's number of floats, which is at most
+ * that of the source. Returns NULL if the layer lacks the part to which the
+ * parameter belongs. */
 static es_mem *value_of(const es_model *model, int layer, const source *of,
                         size_t *n)
 {

@@ -390,7 +390,8 @@ es_status es_model_join_reports(es_model *model, size_t n_bytes)
     char *copy = (char *)report->tally;
     if (ranks->has_sums) {
         /* The loaded report only has the sums of the last micro-batch; add the
-         * others, and keep the loaded values that the update has written. */
+         * sums of the other micro-batches, and keep the loaded values that the
+         * update has written. */
         const parts to = parts_at(model, copy);
         const parts sums = parts_at(model, ranks->measured);
         add_parts(model, &to, &sums, n_bytes > report->n_always);

@@ -35,8 +35,8 @@ es_status es_simplify_config(es_model_config *out,
  * ScFuFFN has none:
  *
  *     pythia         c / (alpha beta) is added to the attention's output bias
- *     gpt2, no LN    the same bias gets delta with delta (W + alpha beta) = c
- *     gpt2 with LN   delta with delta W = c is added to the bias of ln_2
+ *     gpt2, no LN    delta is added to this bias; delta (W + alpha beta) = c
+ *     gpt2 with LN   delta is added to the bias of ln_2; delta W = c
  *
  *   where  beginning of error messages: the file's path
  *

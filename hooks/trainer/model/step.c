@@ -319,9 +319,9 @@ bool es_model_runs_ahead(es_model *model, const es_step_plan *plan,
                          const es_train_config *train)
 {
     const es_model_config *config = &model->config;
-    /* Exclude range losses, because such a loss may be infinite although the
-     * device has no reason to skip the step, and SNorm, because its vectors
-     * change even in a skipped step. */
+    /* Range losses are excluded, because a range loss may be infinite although
+     * the device has no reason to skip the step. SNorm is excluded, because its
+     * vectors change even in a skipped step. */
     for (int i = 0; i < ES_N_RANGES; i++)
         if (config->range_weight[i] > 0)
             return false;
