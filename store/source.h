@@ -75,10 +75,10 @@ struct es_store_backend {
     bool (*reads_config)(const es_run_source *source);
 
     /**
-     * Deletes the runs that do not meet these conditions. If *n, the number of
-     * deleted runs, is not 0, the reader must load its contents again. Returns
-     * ES_OK; ES_EUSAGE if a condition names a member that no run has; the
-     * errors of es_reader_config_each.
+     * Deletes the runs that do not meet the path's conditions on members of the
+     * configuration. If *n, the number of deleted runs, is not 0, the reader
+     * must load its contents again. Returns ES_OK; ES_EUSAGE if a condition
+     * names a member that no run has; the errors of es_reader_config_each.
      */
     es_status (*leave_out)(size_t *n, const es_run_source *source,
                            struct es_reader *reader);

@@ -73,9 +73,9 @@ void es_cost_count(double out[ES_N_COST_ITEMS], const es_cost_model *model);
 /* --- the inventory --------------------------------------------------------*/
 
 /**
- * A line of the inventory: n functions applied to matrices in R^(rows x
- * columns), or n products of matrices in R^(rows x inner) and R^(inner x
- * columns).
+ * One line of the inventory of a model's operations: n functions applied to
+ * matrices in R^(rows x columns), or n products of matrices in R^(rows x inner)
+ * and R^(inner x columns).
  */
 typedef struct es_cost_line {
     const char *kind; /* kind of function: "SM", "PSM", "LN", "G", "R", "gate";

@@ -11,7 +11,7 @@ typedef struct es_cost_shape {
     int64_t n_layer, n_head, d_model; /* >= 1 */
     int64_t mlp_mult;  /* width of an FFN of two matrices as a multiple of d
                           (m); 4 in the papers */
-    int64_t d_ff;      /* width of the FFN; 0: use m d */
+    int64_t d_ff;      /* width of the FFN; 0: mlp_mult times d_model */
     int64_t n_kv_head; /* number of key and value heads; 0: use n_head */
     int64_t d_head;    /* width of a head; 0: use d / n_head */
     bool simplified;   /* attention of He and Hofmann's simplified block:

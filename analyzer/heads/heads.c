@@ -155,8 +155,9 @@ static double count_missing(const float *entropy, int n, double finite_rows)
     return count;
 }
 
-/* Returns true for series that sum the finite rows and differ only in how their
-   shares end or are merged. */
+/* Returns true for series that are computed from a sum over the finite rows,
+   and that differ only in how the sum of a sequence (its share) is finished or
+   merged. */
 static bool is_sum_of_finite(es_head_series series)
 {
     const es_head_reduction by = es_head_reduction_of(series);

@@ -21,8 +21,9 @@ typedef struct loop {
                            or -1 */
     const es_train_watch *watch;
     es_train_result *result;
-    double seconds, total_seconds; /* seconds spent in training steps since the
-                                    * last record, and in total */
+    double seconds, total_seconds; /* seconds spent in training steps since
+                                    * samples were last recorded, and in
+                                    * total */
     int64_t timed_steps;           /* number of steps since samples were last
                                       recorded */
     bool warned;

@@ -2,13 +2,13 @@
  * legend. */
 #include "render/figures/curves_internal.h"
 
-#define DARKEST                                                                \
-    0.3 /* lowest position in the colour map that is used on a                 \
-         * dark page */
+/* Lowest position in the colour map that is used on a dark page. */
+#define DARKEST 0.3
 #define LEGEND_MOST 124.0 /* maximum width of the names in the legend */
 /* Maximum share of the page's width that a legend takes. */
 #define LARGEST_SHARE 0.28
-#define SMALLER_SHARE 0.18 /* maximum share if there are several panels */
+/* The same share for a figure with several panels. */
+#define SMALLER_SHARE 0.18
 #define ENTRY_GAP 12.0
 #define CIRCLE 16 /* number of corners of a circle */
 

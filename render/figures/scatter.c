@@ -11,9 +11,8 @@
 /* Sizes of the chart before scaling, in points. */
 #define WIDTH 380.0
 #define HEIGHT 230.0
-#define LEAST_FACTOR                                                           \
-    0.28           /* minimum scale factor of the chart if a page size is      \
-                    * requested */
+/* Minimum scale factor of the chart if a page size is requested. */
+#define LEAST_FACTOR 0.28
 #define INSET 12.0 /* gap between the points and the edges of the plot */
 #define TICK_GAP_X 34.0
 #define TICK_GAP_Y 22.0

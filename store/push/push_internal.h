@@ -258,6 +258,6 @@ es_status es_pusher_connect(es_pusher *pusher) ES_MUST_USE;
 es_status es_pusher_begin(es_pusher *pusher) ES_MUST_USE;
 es_status es_pusher_commit(es_pusher *pusher) ES_MUST_USE;
 void es_pusher_rollback(
-    es_pusher *pusher); /* does not change the error message */
+    es_pusher *pusher); /* a rollback does not change the error message */
 
 #endif

@@ -125,13 +125,11 @@ TEST(nothing_is_judged_in_the_warm_up)
     AUTO(es_ruled) ruled = OVER(&rule, 3, 3, 3, 3);
     assert_span(ruled, 0, 30, 40, true);
     es_ruled_free(ruled);
-    rule.warm_up_end = 35; /* ends the warm-up later than rule.warm_up does, at
-                              step 30 */
+    rule.warm_up_end = 35; /* later than step 30, where rule.warm_up ends */
     ruled = OVER(&rule, 3, 3, 3, 3);
     assert_span(ruled, 0, 40, 40, true);
     es_ruled_free(ruled);
-    rule.warm_up_end = 15; /* ends the warm-up earlier than rule.warm_up does,
-                              at step 30 */
+    rule.warm_up_end = 15; /* earlier than step 30, where rule.warm_up ends */
     ruled = OVER(&rule, 3, 3, 3, 3);
     assert_span(ruled, 0, 30, 40, true);
 }
@@ -328,7 +326,7 @@ TEST(a_ceiling_scales_the_threshold)
 
 /* Tests rules that compare with the median of past values, also with values far
    from the range of entropies. Values for which the rule holds are not added to
-   the past values. */
+   these past values. */
 TEST(a_history_is_the_median_of_its_unit)
 {
     es_rule rule = es_rule_on("loss", ES_RULE_RUN, ES_RULE_ABOVE, 2);

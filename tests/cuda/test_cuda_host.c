@@ -1,4 +1,4 @@
-/* Tests the extensions of C++ in which kernels are written (kernel.h) with the
+/* Tests the CUDA constructs in which kernels are written (kernel.h), with the
  * kernels of tests/gpu/probe.cu, on the emulation and, if there is one, on a
  * device. */
 /* needs: nvcc */

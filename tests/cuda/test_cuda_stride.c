@@ -228,7 +228,7 @@ static void check_loss(es_bench *bench, const rows *r, bool both)
     es_mem *logits = put_rows(bench, ES_CHANGE, r, x);
     es_mem *lse = both ? NULL : es_bench_put_floats(bench, ES_WRITE, NULL, n);
     es_mem *of_targets = es_bench_put(bench, ES_READ, targets, n, 4);
-    for (ES_EACH_RUN(on, bench)) { /* forward and backward pass */
+    for (ES_EACH_RUN(on, bench)) { /* runs the forward and the backward pass */
         if (both) {
             bench->ops->cross_entropy_both(on, row_loss, logits, of_targets,
                                            0.5f, NULL, r->n, r->width,

@@ -148,8 +148,8 @@ TEST(texts_have_the_place_of_the_picture)
     assert_ascii(p, "left           right\n\n         mid\n\n");
 }
 
-/* A text that would touch another one, as two numbers would, is moved to
- * another row, or left out if that row is occupied, too. */
+/* A text that would touch another text of its row is moved to another row, or
+ * left out if that row is occupied, too. */
 TEST(texts_do_not_touch)
 {
     AUTO(es_picture) p = blank(12, 3);

@@ -224,8 +224,8 @@ def a_link_shows_the_view(browser, server):
 
 
 def a_frame_has_its_token(browser, server):
-    """A frame without the cookie is given the token in its address, from which it removes
-    the token."""
+    """A frame that has no cookie gets the token in its address, and then removes the token
+    from the address."""
     browser.forget_cookies()
     browser.open(server.address.split("?")[0] + "?embed=" + server.token + "#log=1")
     tab = Tab(browser, server)

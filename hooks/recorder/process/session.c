@@ -23,9 +23,8 @@
 #define BATCH_MS 900
 #define LOCK_MS 2000
 #define RETRY_MS 1000
-#define LAST_TRIES                                                             \
-    3 /* number of attempts to write after the trainer has                     \
-         ended */
+/* Number of attempts to write after the trainer has ended. */
+#define LAST_TRIES 3
 /* Minimum time in milliseconds between two executions of look_around. */
 #define LOOK_MS 1000
 /* Log size in bytes above which a warning is given. */
@@ -724,9 +723,9 @@ void es_session_serve(es_session *session)
             keep_trouble(session, status);
         if (status < 0 || session->corrupt || last)
             return;
-        /* Readers may never leave the write-ahead log unused, so it must be
-         * emptied while they read. This may have to wait for a reader, and is
-         * therefore skipped while the ring buffer fills up. */
+        /* There may always be a reader that uses the write-ahead log, so the
+         * log must be emptied while others read it. This may have to wait for a
+         * reader, and is therefore skipped while the ring buffer fills up. */
         es_writer_tend_log(session->writer, has_time, session);
         await_frames(session, bell);
         if (!session->writer)

@@ -59,7 +59,7 @@ static inline uvec larger_size(uvec a, vec x)
 #endif
 }
 
-/* Returns the largest lane of a result of larger_size. */
+/* Returns the largest lane of a vector that larger_size returned. */
 static inline uint32_t largest_lane_size(uvec size)
 {
     uint32_t largest = 0;

@@ -339,7 +339,7 @@ static ES_DEVICE float mean_at(const es_attention_call<A> *call, size_t at,
                : mean;
 }
 
-/* Computes dq of this warp's row. With AGAIN, reads the means that the
+/* Computes dq of this warp's row. If AGAIN is true, reads the means that a
  * tensor-core kernel has saved; otherwise computes and saves the means. */
 template <class A, class KIND, bool AGAIN>
 static ES_DEVICE void pull_queries(const es_attention_call<A> *call,

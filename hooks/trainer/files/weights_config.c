@@ -80,7 +80,8 @@ static es_status check_sizes(const es_weights *weights, const json_t *from,
         {{"n_embd", "hidden_size"}, config->d_model},
         {{"vocab_size", "vocab_size"}, config->vocab},
         {{"n_inner", "intermediate_size"}, es_model_config_ffn_width(config)},
-        {ctx_names, config->ctx}, /* the number of positions in the file */
+        {ctx_names, config->ctx}, /* the number of positions for which the file
+                                   * has embeddings */
     };
     for (size_t i = 0; i < COUNT(sizes); i++) {
         const char *key = name_of(weights, sizes[i].names);
@@ -160,7 +161,8 @@ static es_status take_heads(es_weights *weights, int n_head, const json_t *from,
 
 /* --- GPT-2 and GPT-NeoX -------------------------------------------------- */
 
-/** A property of config.json that must have this value if it is present. */
+/** A property of config.json that must have a certain value if it is
+ *  present. */
 typedef struct rule {
     const char *key;
     enum { NUMBER, TRUTH, EMPTY } kind;

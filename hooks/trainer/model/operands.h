@@ -147,10 +147,11 @@ typedef struct es_detail_ops {
      *  activations. */
     void (*norms)(es_backend *backend, es_mem *heads, const es_mem *qkv,
                   const es_attention *attention);
-    /** Measures the block's output x (n) act, and the norm of x - beta * middle
-     *  relative to the norm of beta * middle. middle (n) act is the residual
-     *  stream before the FFN, NULL without FFN; beta (1) f32 is 1 if NULL. Also
-     *  adds x to `sums` like activation_stats of es_ops. */
+    /** Measures the block's output x (n), and the norm of x - beta * middle
+     *  relative to the norm of beta * middle. middle (n) is the residual stream
+     *  before the FFN, NULL without FFN; x and middle have the type of
+     *  activations. beta (1) f32 is 1 if NULL. Also adds x to `sums` like
+     *  activation_stats of es_ops. */
     void (*activations)(es_backend *backend, es_mem *layer, es_mem *sums,
                         const es_mem *x, const es_mem *middle,
                         const es_mem *beta, size_t n);
