@@ -19,9 +19,7 @@
 #define TITLE_MOST 150.0 /* maximum width of a panel widened for its title */
 #define KEY_LINE 12.0
 #define SWATCH 8.0
-#define KEY_TEXT                                                               \
-    (SWATCH + 4) /* distance from the left end of a legend key to              \
-                  * its text */
+#define KEY_TEXT (SWATCH + 4) /* from a legend key's left end to its text */
 #define KEY_GAP 14.0
 #define CUT_NOTE 14.0 /* height of a note that has one line */
 #define NOTE_GAP 8.0  /* space above a long note */
