@@ -49,8 +49,8 @@ typedef struct es_layer_track {
     uint32_t n_wide;     /* number of samples in the streak in which many other
                             layers were low too */
     int64_t onset, last; /* steps of the first and last sample of the streak */
-    double share;        /* largest share of low heads in the streak; 0 if
-                            the collapse is only by history */
+    double share;        /* largest share of low heads in the streak; 0 if the
+                            collapse is only relative to the layer's history */
     double ratio; /* smallest ratio of mean to median or peak in the streak */
     unsigned char *heads; /* (H) 1: the head was below the limit at some sample
                              of the streak */

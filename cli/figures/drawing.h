@@ -111,8 +111,8 @@ es_series_scale es_drawing_scale(const es_drawing *drawing,
 es_level es_drawing_level(es_severity severity);
 
 /**
- * Returns the upper end of a scale shared by all runs: the maximum of the runs'
- * m, where m is the largest entropy of a run; NaN if no m is known.
+ * Returns the upper end of an entropy scale that all runs share: the largest of
+ * the runs' own upper ends (m, which --max chooses); NaN if none is known.
  */
 double es_drawing_top(const es_drawing *drawing);
 
