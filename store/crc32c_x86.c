@@ -104,7 +104,8 @@ AVX512 static inline __m512i load(const unsigned char *bytes)
     return _mm512_loadu_si512(bytes);
 }
 
-/* Shifts `kept` by the distance that `factors` encodes, and adds `next`. */
+/* Folds `kept` onto `next`: multiplies its two halves by the powers of x in
+ * `factors`, and adds `next` without carries. */
 AVX512 static inline __m512i fold(__m512i kept, __m512i factors, __m512i next)
 {
     return _mm512_ternarylogic_epi64(
@@ -134,8 +135,8 @@ AVX512 static inline uint64_t finish(__m512i kept)
     return _mm_crc32_u64(crc, (uint64_t)_mm_extract_epi64(all, 1));
 }
 
-/* Processes blocks of 64 bytes, for n >= BLOCK. The caller must process the
- * last n % 64 bytes. */
+/* Processes all whole blocks of 64 bytes; n must be at least BLOCK. The caller
+ * must process the last n % 64 bytes. */
 AVX512 static inline uint64_t
 take_blocks(uint32_t crc, const unsigned char **bytes, size_t *n)
 {

@@ -54,11 +54,11 @@ static es_status resolve(char **out, const char *path)
  */
 static es_status refuse_journal(const es_database *database)
 {
-    return es_fail(ES_EIO,
-                   "%s: has a rollback journal: another program "
-                   "changed the file and did not finish: recover it with "
-                   "sqlite3, or restore a copy",
-                   database->path);
+    return es_fail(
+        ES_EIO,
+        "%s: has a rollback journal: another program changed the file and did "
+        "not finish; recover it with sqlite3, or restore a copy",
+        database->path);
 }
 
 /**

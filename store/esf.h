@@ -69,7 +69,7 @@
 #define ES_ESF_BEAT_MS 5000 /* maximum time between two frames */
 /* A writer counts as dead if its last frame is older than this. */
 #define ES_ESF_SILENT_MS 30000
-/* Data that was written longer ago counts as visible on all hosts. */
+/* Age in ms from which written data is assumed to be visible on all hosts. */
 #define ES_ESF_SETTLED_MS 60000
 
 typedef struct es_esf_frame {
@@ -101,8 +101,8 @@ void es_esf_frame_write(unsigned char out[ES_ESF_FRAME_BYTES],
                         const es_esf_frame *frame, uint32_t seed);
 
 /**
- * Reads a frame's head. Returns false if no frame of this file begins here, or
- * if the head is damaged.
+ * Reads a frame's header. Returns false if no frame of this file begins here,
+ * or if the header is damaged.
  */
 bool es_esf_frame_read(es_esf_frame *frame,
                        const unsigned char in[ES_ESF_FRAME_BYTES],

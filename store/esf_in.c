@@ -122,8 +122,8 @@ static es_status read_header(es_esf *esf)
 /* --- frames --------------------------------------------------------------- */
 
 /**
- * Reads the head of a frame at offset `at`. Returns ES_DONE if no frame begins
- * there.
+ * Reads the header of a frame at offset `at`. Returns ES_DONE if no frame
+ * begins there.
  */
 static es_status read_head(es_esf *esf, es_esf_frame *frame, int64_t at)
 {
@@ -202,9 +202,9 @@ static bool skip_hole(const es_esf *esf, int64_t *at)
 }
 
 /**
- * Finds the first head of a frame at or after offset *at. Returns ES_DONE if
- * the bytes that one reading may search contain no head. Holes of a sparse file
- * are skipped and do not count as searched.
+ * Finds the first frame header at or after offset *at. Returns ES_DONE if the
+ * bytes that one reading may search contain no frame header. Holes of a sparse
+ * file are skipped and do not count as searched.
  */
 static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
 {
@@ -385,9 +385,9 @@ es_status es_esf_refresh(es_esf *esf)
         status = es_writer_commit(esf->writer);
     else
         es_writer_rollback(esf->writer);
-    esf->stale = status < 0; /* after a failure the tables do not match
-                                esf->place, so the next refresh must load the
-                                whole file again */
+    esf->stale = status < 0; /* after a failure, the tables may not contain
+                                exactly the frames before esf->place, so the
+                                next refresh must load the whole file again */
     return status;
 }
 

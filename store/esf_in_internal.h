@@ -42,16 +42,17 @@ struct es_esf {
     int64_t looked; /* number of bytes that this reading has searched for a
                        frame */
     es_esf_pieces pieces;
-    unsigned char *payload; /* payload of the current frame; owned by
-                               `pieces` */
+    unsigned char *payload; /* payload of the current frame; the memory belongs
+                               to `pieces` */
     int64_t *runs; /* (n_runs) ids; the run with number i is at index i - 1; 0
                       if the run's record is lost */
     size_t n_runs;
     es_esf_known *series; /* (n_series) the series with number i is at index i -
                              1 */
     size_t n_series;
-    uint32_t attempt; /* number of the attempt (es_esf_frame) to which the last
-                         replayed record belongs */
+    uint32_t attempt; /* number of the attempt to record the run
+                         (es_esf_frame.attempt) to which the last replayed
+                         record belongs */
     int64_t step;     /* highest step so far; used as the step of events that
                          report damage */
     bool has_lost;    /* true if frames were damaged, so that a reference to an

@@ -28,8 +28,8 @@ static es_status reserve_item(lane *l)
 }
 
 /**
- * Copies the committed entries. Must be called before any change other than
- * appending.
+ * Copies the committed samples of a series, so that a rollback can restore
+ * them. Must be called before any change other than appending.
  */
 static es_status save_lane(lane *l)
 {
@@ -54,8 +54,8 @@ static int by_step(const void *a, const void *b)
 }
 
 /**
- * Sorts the entries by step. If several entries have the same step, keeps only
- * the last of them.
+ * Sorts the samples of a series by step. If several samples have the same step,
+ * keeps only the last of them.
  */
 static void put_in_order(lane *l)
 {

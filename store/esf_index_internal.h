@@ -28,21 +28,22 @@ struct es_esf_index {
     es_esf_lane *lanes; /* (n_lanes) the samples of each series; a series is at
                            index series_id - 1 */
     size_t n_lanes;
-    es_esf_lane *past; /* (n_past) if is_cleared, the lanes from before
+    es_esf_lane *past; /* (n_past) if is_cleared, the value of `lanes` before
                           es_esf_index_clear, kept for a rollback */
     size_t n_past;
     bool is_cleared;
-    uint64_t generation; /* changes whenever indices of items in lanes become
+    uint64_t generation; /* changes whenever indices of items in `lanes` become
                             invalid */
     es_esf_pieces pieces;
 };
 
-/** Sorts the items if necessary. Returns ES_OK, ES_ENOMEM. */
+/** Sorts the samples of a series by step if necessary. Returns ES_OK,
+ *  ES_ENOMEM. */
 es_status es_esf_lane_settle(es_esf_lane *lane) ES_MUST_USE;
 
 /**
- * Returns the index of the first item at `step` or above. The lane must have
- * been sorted by es_esf_lane_settle.
+ * Returns the index of the first of a series' samples at `step` or later.
+ * es_esf_lane_settle must have sorted the samples.
  */
 size_t es_esf_lane_find(const es_esf_lane *lane, int64_t step);
 

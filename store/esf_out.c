@@ -28,7 +28,7 @@ struct es_esf_out {
     const es_database *database;
     int fd; /* descriptor of the file, or -1 if the file is not created yet */
     bool durable;
-    unsigned char *buffer; /* (size) file header, frame head, payload */
+    unsigned char *buffer; /* (size) file header, frame header, payload */
     size_t size, used;     /* size of the buffer in bytes; number of payload
                               bytes in it */
     int64_t end; /* offset of the end of the last complete frame; 0 if the file
@@ -37,8 +37,8 @@ struct es_esf_out {
     uint32_t seed;
     state now, saved;
     int64_t beat; /* time of the last frame, in ms of a monotonic clock */
-    /* The records that describe the run and series of this attempt, kept
-     * because they are repeated. */
+    /* Copies of the records that describe the current run and its series. They
+     * are written again from time to time, so that damage loses little. */
     unsigned char *said;
     size_t since, again; /* payload bytes since the last repetition; payload
                             bytes after which the next repetition is due */

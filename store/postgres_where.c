@@ -41,8 +41,8 @@ static const struct {
 enum { N_COLUMNS = sizeof columns / sizeof *columns };
 
 /**
- * The parts of a condition as they are written. `sign` is NULL if the text
- * contains no relation.
+ * The texts of a condition's name, relation and value. `sign` is NULL if the
+ * condition contains no relation.
  */
 typedef struct condition {
     char *name, *value;
@@ -55,7 +55,8 @@ static es_status fail_condition(const char *text, const char *why)
     return es_fail(ES_EUSAGE, "where=%.60s: %s", text, why);
 }
 
-/** Splits a condition into its parts. Overwrites the text. */
+/** Splits the condition in `text` into its parts, which point into `text`
+ *  afterwards. */
 static es_status take_apart(condition *out, char *text)
 {
     const size_t n_name = strcspn(text, ES_RELATION_SIGNS);

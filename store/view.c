@@ -61,13 +61,13 @@ enum {
 typedef struct view_file {
     sqlite3_file head;
     sqlite3_file *real;
-    const char *path;      /* path if the file is a main file; owned by
-                              SQLite */
-    int shm;               /* descriptor of FILE-shm, or -1 */
-    bool live;             /* true if other processes maintain the shared
-                              memory */
-    bool stale;            /* true if the copy of the index could not be
-                              refreshed */
+    const char
+        *path;  /* path if the file is a main database file; owned by SQLite */
+    int shm;    /* descriptor of FILE-shm, or -1 */
+    bool live;  /* true if other processes maintain the shared
+                   memory */
+    bool stale; /* true if the copy of the index could not be
+                   refreshed */
     unsigned char **pages; /* (n_pages) copies of pages; NULL if a page was not
                               requested yet */
     int n_pages;

@@ -100,10 +100,10 @@ struct es_writer {
     size_t n_series;
     bool ready;          /* completely open */
     bool in_transaction; /* true between begin and commit or rollback */
-    bool spoilt;         /* true if a call has failed since begin, so that
-                            commit will fail */
-    bool fresh; /* true if this writer created the file and has committed
-                   nothing yet */
+    bool spoilt; /* true if a call has failed since the transaction began, so
+                    its commit will fail */
+    bool fresh;  /* true if this writer created the file and has committed
+                    nothing yet */
 };
 
 /* --- writer_log.c -------------------------------------------------------- */

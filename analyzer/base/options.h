@@ -30,7 +30,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/** The largest number of rows in a table. */
+/** The largest number of options in a table. */
 #define ES_MAX_OPTIONS 96
 
 typedef enum es_option_type {
@@ -97,9 +97,10 @@ struct es_option {
     unsigned tags;       /* bit set whose meaning the program defines */
 };
 
-/* Macros for the last part of a row, one macro for each type of option. They
-   set the option's type, its limits, and the offset and size of the struct's
-   field. The compiler checks that the field has the C type of the option. */
+/* Macros for the last part of a row of the table, one macro for each type of
+ * option. They set the option's type, its limits, and the offset and size of
+ * the struct's field. The compiler checks that the field has the C type of the
+ * option. */
 #define ES_OPT_FIELD(record, field)                                            \
     .offset = offsetof(record, field), .size = sizeof(((record *)0)->field)
 #define ES_OPT_CHECKED(record, field, expected)                                \
@@ -163,17 +164,18 @@ typedef struct es_command {
      * NULL. */
     const char *further, *further_about;
     const es_option *options;
-    size_t n_options; /* number of rows, at most ES_MAX_OPTIONS */
-    unsigned takes;   /* bit set: this command has only the options whose rows
-                         have one of these tags; 0: all options */
-    unsigned hides;   /* bit set: help omits the default of rows with one of
+    size_t n_options; /* at most ES_MAX_OPTIONS */
+    unsigned takes;   /* bit set: this command has only the options with one of
+                         these tags; 0: all options */
+    unsigned hides;   /* bit set: help omits the default of options with one of
                          these tags */
-    /* Bit set: options whose rows have one of these tags are accepted, but
-     * omitted from help, manual page and completions. */
+    /* Bit set: options with one of these tags are accepted, but omitted from
+     * help, manual page and completions. */
     unsigned old;
     /**
-     * Returns a struct that holds the defaults of rows without `value`, for the
-     * help text. NULL: the help omits the defaults of these rows.
+     * Returns a struct with the default values of options whose member `value`
+     * is NULL, for the help text. If `defaults` is NULL, the help omits these
+     * values.
      */
     const void *(*defaults)(const struct es_command *command);
     const es_named_text *examples; /* command lines, each with a description */
@@ -211,19 +213,20 @@ typedef struct es_program {
 const char *es_command_verb(const es_command *command);
 
 /**
- * Sets the target of each row that has a default. Returns ES_OK, or the error
- * that an option's reader returned.
+ * Stores each option's default value, if it has one, in its field of the struct
+ * `target`. Returns ES_OK, or the error that an option's reader returned.
  */
 es_status es_options_default(void *target,
                              const es_command *command) ES_MUST_USE;
 
 /**
- * Parses argv[1..argc) into the targets of the rows, first the options and then
- * the positional arguments. Not thread-safe, because getopt uses globals.
+ * Parses argv[1..argc) and stores the values in the fields of the struct
+ * `target`, first the options and then the positional arguments. Not
+ * thread-safe, because getopt uses globals.
  *
- *   target  the program's struct. Lists in it must be initialised as NULL and
- *           0; each gets capacity for all of argv, and the caller frees it
- *   given   (n_options) set to true for each row that was given, otherwise
+ *   target the program's struct. Lists in it must be initialised as NULL and 0;
+ *           each gets capacity for all of argv, and the caller frees it given
+ *           (n_options) set to true for each option that was given, otherwise
  *           unchanged; may be NULL
  *
  * Returns ES_OK; ES_DONE if an option of type ES_OPTION_END was given;
@@ -240,7 +243,7 @@ bool es_options_has(const es_command *command, const bool *given,
                     const char *name);
 
 /**
- * Sets the target of one row.
+ * Stores the value of one option in its field of the struct `target`.
  *
  *   where  the start of every message: "--lr", "demo.conf:3: lr"
  *   value  the value as on the command line; NULL sets a flag
@@ -251,8 +254,8 @@ es_status es_option_set(void *target, const es_option *option,
                         const char *value, const char *where) ES_MUST_USE;
 
 /**
- * Prints the row's value in the form that es_option_set accepts; "" if the
- * type cannot be printed.
+ * Prints the option's value from its field of the struct `target`, in the form
+ * that es_option_set accepts; "" if the type cannot be printed.
  */
 void es_option_print(char *out, size_t size, const void *target,
                      const es_option *option);
@@ -266,13 +269,12 @@ void es_option_print(char *out, size_t size, const void *target,
 size_t es_word_distance(const char *a, size_t n, const char *b);
 
 /**
- * Returns true if the row is an option of the command and not a positional
- * argument.
+ * Returns true if the command accepts this option; false for a row of the table
+ * that describes positional arguments.
  */
 bool es_command_takes(const es_command *command, const es_option *option);
 
-/** Returns true if the row is an option that help, manual page and completions
- *  show. */
+/** Returns true if help, manual page and completions show this option. */
 bool es_command_shows(const es_command *command, const es_option *option);
 
 /**

@@ -220,7 +220,8 @@ typedef struct sequence {
 } sequence;
 
 /**
- * Sums over the rows of one part; they are later added to the sums of the head.
+ * Sums over the rows of one part of a head. A thread computes one part at a
+ * time; the sums of all parts are then added.
  */
 typedef struct part_result {
     es_head_sums share;
@@ -621,8 +622,8 @@ static int threads_for(const entropy_call *call, int n_threads)
 }
 
 /**
- * Marks packed rows after the last sequence, which belong to no sequence, as
- * missing.
+ * Sets the statistics of rows after the last packed sequence, which belong to
+ * no sequence, to missing.
  */
 static void hide_surplus(const entropy_call *call)
 {
@@ -1062,10 +1063,10 @@ es_status es_entropy_probs(const es_rows *rows, const es_entropy_input *att,
         (status = check_input(att)) < 0)
         return status;
     if (!is_plain(&taken))
-        return es_fail(ES_EARGUMENT,
-                       "attention entropy: weights support only causal and key "
-                       "masks: use es_qk_statistics, or leave the other "
-                       "members 0");
+        return es_fail(
+            ES_EARGUMENT,
+            "attention entropy: weights support only causal and key "
+            "masks; use es_qk_statistics, or set the other members to 0");
     return es_entropy_with(get_kernels(), &out, NULL, att, NULL, &taken,
                            n_threads);
 }

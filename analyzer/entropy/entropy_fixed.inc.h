@@ -16,7 +16,7 @@
 
 #define DIGITS 3
 #define UNIT 8323072.0F
-/* Lower limit for a row's height h, the largest number of the row. */
+/* Lower limit for a row's height h, the largest |x| of its numbers x. */
 #define LEAST_HEIGHT 0x1p-100F
 #define BYTES 64 /* numbers in a row of a tile, one byte each */
 #define TILE_BYTES 1024
@@ -41,7 +41,7 @@ typedef struct fixed_rows {
     vec length, height; /* length: |x|^2 of each row; height: largest |x_c| of
                            each row; both are 0 for non-finite rows */
     vec scale, inverse; /* scale is 2^12 h / UNIT, or NaN for non-finite rows;
-                           inverse is UNIT / h; h is the row's height */
+                           inverse is UNIT / h; h is the element of `height` */
 } fixed_rows;
 
 /**
@@ -102,8 +102,8 @@ static inline __m512i byte_places(int low, int high)
 }
 
 /**
- * Computes the digits of numbers c to c + BYTES - 1 of a row, highest digits
- * first.
+ * Converts numbers c to c + BYTES - 1 of a row to fixed point, and splits each
+ * into DIGITS digits of 8 bits, the highest digit first.
  */
 INLINED void take_digits(vec out[DIGITS], es_numbers row, int c, int n,
                          vec inverse)
@@ -208,8 +208,8 @@ static bool fix_keys(workspace *work, const es_entropy_part *part, int first,
 }
 
 /**
- * Packs SIDE queries, the rows from i on. Sets *fits to false if a query has
- * numbers that are too large.
+ * Converts SIDE queries, the rows from i on, to fixed point and packs them.
+ * Sets *fits to false if a query has numbers that are too large.
  */
 INLINED void fix_queries_of(char *out, bool *fits, const workspace *work,
                             const es_entropy_part *part, int i, es_numbers in)
@@ -228,8 +228,8 @@ INLINED void fix_queries_of(char *out, bool *fits, const workspace *work,
 }
 
 /**
- * Packs a group of queries. Returns false if a query has numbers that are too
- * large.
+ * Converts a group of queries to fixed point and packs them. Returns false if a
+ * query has numbers that are too large.
  */
 static bool fix_queries(const workspace *work, const es_entropy_part *part,
                         int i)

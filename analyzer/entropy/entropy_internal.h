@@ -69,8 +69,8 @@ typedef struct es_entropy_keys {
     int window;   /* 0: no window */
     const unsigned char *mask; /* (n) */
     const int *index;          /* position of each visible key */
-    const int *count;          /* (n + 1): number of visible keys among the
-                                  first j keys */
+    const int *count; /* (n + 1) count[j] is the number of visible keys among
+                         the first j keys */
 } es_entropy_keys;
 
 /**
@@ -152,8 +152,7 @@ typedef struct es_ref_query {
     int start, n;              /* the query sees keys [start, n) */
     const unsigned char *mask; /* (n), 0 for a hidden key; may be NULL */
     int width;
-    double scale;            /* factor of products; NaN makes the row
-                                non-finite */
+    double scale;            /* factor of q . k; NaN makes the row non-finite */
     double softcap;          /* 0: no softcap */
     const float *sink_logit; /* NULL: no sink */
     double position;         /* position of the query among the keys */
@@ -212,7 +211,8 @@ typedef struct es_entropy_part {
                                         NULL */
     const unsigned char *query_mask; /* (T) mask of this sequence's rows, or
                                         NULL */
-    /* scale: factor of products; softcap: 0 without a softcap. */
+    /* scale: factor by which the products q . k are multiplied; softcap: 0
+     * without a softcap. */
     double scale, softcap;
     const es_entropy_keys *keys;
     int n_queries, width;

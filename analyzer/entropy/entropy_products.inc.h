@@ -11,8 +11,8 @@
 #define STRETCH 64
 
 /**
- * Stores the sums of a stretch, or adds them to the sums of earlier stretches,
- * and resets them to 0.
+ * Stores the sums over STRETCH channels or, if `add` is true, adds them to the
+ * sums over earlier channels; then resets them to 0.
  */
 INLINED void store_sums(float *out, vec a[TILE], vec b[TILE], bool add,
                         int n_keys, int n_vectors)
@@ -29,7 +29,7 @@ INLINED void store_sums(float *out, vec a[TILE], vec b[TILE], bool add,
 /**
  * Computes the products of n_vectors vectors of queries with the first n_keys
  * keys of a tile (one, two or three thirds of the tile). It is inlined, so that
- * n_vectors and n_keys are constants and all sums of a stretch stay in
+ * n_vectors and n_keys are constants and the sums over STRETCH channels stay in
  * registers.
  */
 INLINED void multiply_tile(float *out, const float *queries, const float *tile,

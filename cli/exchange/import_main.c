@@ -177,18 +177,19 @@ static void report_run(const arguments *given, const es_imported *about)
                   (long long)about->n_layer, (long long)about->n_head,
                   about->what ? about->what : formats[about->format]);
     if (*report->step_key)
-        es_print_note("%s: the steps come from '%s', not from %s: to choose "
+        es_print_note("%s: the steps come from '%s', not from %s; to choose "
                       "another counter, use --step-key",
                       given->input, report->step_key, report->other_keys);
     if (*report->tags)
-        es_print_note("%s: no name is a known entropy of heads: to read names "
+        es_print_note("%s: no name is a known entropy of heads; to read names "
                       "like '%s', use --tags '%s'",
                       given->input, report->tag, report->tags);
     if (report->n_above)
-        es_print_note("%s: entropies above ln(ctx) = %.4f: %zu, the largest is "
-                      "%.4f: wrong context length, or bits instead of nats?",
-                      given->input, report->ceiling, report->n_above,
-                      (double)report->largest);
+        es_print_note(
+            "%s: entropies above ln(ctx) = %.4f: %zu (largest %.4f); is the "
+            "context length wrong, or are they in bits instead of nats?",
+            given->input, report->ceiling, report->n_above,
+            (double)report->largest);
     if (report->n_ignored)
         es_print_note("%s: skipped lines without a log entry or a step: %zu",
                       given->input, report->n_ignored);
@@ -207,8 +208,8 @@ static void report_run(const arguments *given, const es_imported *about)
             "%s: values given more than once, of which the last is used: %zu",
             given->input, report->n_replaced);
     if (report->n_again)
-        es_print_note("%s: restarts, which discard the earlier samples of the "
-                      "same and later steps: %zu",
+        es_print_note("%s: restarts (each discards the earlier samples of the "
+                      "same and later steps): %zu",
                       given->input, report->n_again);
 }
 

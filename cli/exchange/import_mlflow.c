@@ -121,9 +121,10 @@ es_status es_import_mlflow(FILE **out, const char *path)
     if (!fits || !is_folder(root))
         return es_fail(
             ES_EFORMAT,
-            "%s: is a folder: for MLflow name the folder of a run, "
+            "%s: is a folder; for MLflow, name the folder of a run, "
             "mlruns/EXPERIMENT/RUN, which contains a folder metrics; for "
-            "TensorBoard: cat %s/*tfevents* | entropy-scan import - -o RUN.db",
+            "TensorBoard, run cat %s/*tfevents* | entropy-scan import - -o "
+            "RUN.db",
             path, path);
     folder to = {.root = root, .out = tmpfile()};
     if (!to.out)

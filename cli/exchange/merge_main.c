@@ -169,7 +169,7 @@ static es_status merge_run(merging *m, es_reader *reader, size_t run,
                               &skipped, add_row, count_sample);
     if (skipped) { /* the run was added to the file after es_copies_find */
         es_print_note(
-            "%s: a run was added during the merge, and is omitted: merge again",
+            "%s: a run was added during the merge and is omitted; merge again",
             es_reader_path(reader));
         m->merged->n_incomplete++;
     }
@@ -197,7 +197,7 @@ static es_status merge_one(merging *m, size_t input)
     if (status >= 0 && n_left_out < n && es_merge_is_behind(reader)) {
         es_print_note(
             "%s: cannot be read completely: frames are damaged, or not visible "
-            "to this host yet: merge it again in a minute",
+            "to this host yet; merge it again in a minute",
             path);
         m->merged->n_incomplete++;
     }

@@ -9,7 +9,7 @@
 
 enum { FFN = 0, ATTENTION = 1, N_PARTS = 2, MOST_NAMED = 8 };
 
-/* The bars of one model and their strings. */
+/* The bars of one model and the texts of their labels. */
 typedef struct stacks {
     es_bar bars[ES_N_COST_LENGTHS * N_PARTS];
     char texts[ES_N_COST_LENGTHS * N_PARTS][ES_COST_MAX];

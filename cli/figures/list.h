@@ -24,7 +24,7 @@
     FIGURE(CURVES, curves, "a figure of curves", any, NULL, NULL,              \
            "curves      every layer over the steps")                           \
     FIGURE(DELTA, delta, "a delta", heads, NULL, NULL,                         \
-           "delta       heatmap of every run minus the first or the "          \
+           "delta       heatmap of each run minus the first run or "           \
            "--baseline")                                                       \
     FIGURE(BANDS, bands, "a figure of bands", heads, NULL, NULL,               \
            "bands       share of heads in each quarter of the largest "        \
@@ -52,8 +52,9 @@
     FIGURE(MAPS, maps, "a figure of attention maps", maps, NULL, NULL,         \
            "maps        attention maps of every layer or, with --heads, of "   \
            "its heads")                                                        \
-    FIGURE(TIMELINE, timeline, "a timeline", any, NULL, NULL,                  \
-           "timeline    key series over the steps, flags and events below")
+    FIGURE(                                                                    \
+        TIMELINE, timeline, "a timeline", any, NULL, NULL,                     \
+        "timeline    main series over the steps, with flags and events below")
 
 /** The lines of --help for all figures, each ending in a newline. */
 #define ES_FIGURE_HELP_LINE(kind, name, label, needs, series, other, help)     \

@@ -28,8 +28,8 @@ typedef struct push {
     bool is_first;      /* true in the first round */
     es_push_file *todo; /* (n_todo) files of this round */
     size_t n_todo;
-    pthread_mutex_t lock; /* protects the members below, the known files, notes
-                             on standard error, and damage reports */
+    pthread_mutex_t lock; /* held while the members below or `files` are used
+                             and while a note or a damage report is printed */
     size_t next, n_ended;
     es_status status; /* failure that ends the round; ES_OK without a failure */
     char failure[ES_MESSAGE_MAX];

@@ -33,7 +33,8 @@ static const es_option options[] = {
      "the database: postgresql://USER@HOST/NAME, or any connection string of "
      "libpq; passwords are safer in ~/.pgpass, PGPASSWORD or a service file",
      ES_OPT_TEXT(arguments, to)},
-    {"follow", 0, NULL, "push again as the files grow, until a signal",
+    {"follow", 0, NULL,
+     "keep running and push new samples as the files grow, until interrupted",
      ES_OPT_FLAG(arguments, push.follow)},
     {"poll", 0, "SECONDS", "with --follow: time between two rounds",
      ES_OPT_REAL(arguments, push.poll, 0.1, 86400),
@@ -49,8 +50,9 @@ static const es_option options[] = {
      ES_OPT_INT(arguments, push.jobs, 1, 64),
      .expects = "a number from 1 to 64"},
     {"rules", 0, "FILE",
-     "also find alerts by the thresholds and rules in FILE; its collapse head "
-     "threshold also defines the heads that sample.low counts",
+     "also find alerts by the thresholds and rules in FILE; its threshold "
+     "'collapse head' also decides which heads the column low of the table "
+     "sample counts",
      ES_OPT_CALL(arguments, rules, es_command_rules)},
     {"json", 0, NULL, "print the results as a JSON object",
      ES_OPT_FLAG(arguments, json)},

@@ -24,8 +24,8 @@
  */
 typedef struct es_thin_candidate {
     int64_t step;
-    /* Distance from the group's first sample; 0 if there is no candidate
-     * yet. */
+    /* Distance of the values from those of the group's first sample; 0 if no
+     * sample has been chosen yet. */
     double distance;
     float *values; /* (n_values) */
 } es_thin_candidate;
@@ -67,7 +67,8 @@ void es_thin_free(es_thin *thin); /* accepts NULL */
 void es_thin_push(es_thin *thin, int64_t step, const float *values);
 
 /**
- * Keeps the candidates of the last group. Must be called after the last sample.
+ * Completes the last group and keeps its chosen samples. Must be called after
+ * the last sample was added.
  */
 void es_thin_finish(es_thin *thin);
 

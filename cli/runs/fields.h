@@ -41,15 +41,16 @@ enum {
     ES_FIELD_IN_TABLE = 1 << 0,
     ES_FIELD_IN_CSV = 1 << 1,
     ES_FIELD_IN_JSON = 1 << 2,     /* before "bands" */
-    ES_FIELD_IN_BANDS = 1 << 3,    /* member of the object "bands" in JSON */
+    ES_FIELD_IN_BANDS = 1 << 3,    /* in the object "bands" of the JSON */
     ES_FIELD_IN_JSON_END = 1 << 4, /* member of the run's JSON object, after
                                       "flags" */
     ES_FIELD_IN_WHERE = 1 << 5,    /* accepted by --where and --sort */
     ES_FIELD_IN_SETTINGS = 1 << 6, /* setting that --compare lists if runs
                                       differ in this setting */
-    ES_FIELD_IN_PANEL = 1 << 7,    /* metric of --tui; measured fields only */
-    ES_FIELD_IN_COMPARED = 1 << 8  /* result that --compare shows per setting;
-                                      computed fields only */
+    ES_FIELD_IN_PANEL = 1 << 7,    /* the field is a metric that --tui can show;
+                                      measured fields only */
+    ES_FIELD_IN_COMPARED = 1 << 8  /* the field is a result that --compare shows
+                                      for each setting; computed fields only */
 };
 
 typedef struct es_field {

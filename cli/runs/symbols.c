@@ -1,5 +1,5 @@
-/* Contains the symbols of quantities for figures. The function finds a symbol
-   by the name that configurations and series use for the quantity. */
+/* Finds the symbol with which figures show a quantity, given the name that
+ * configurations and series use for the quantity. */
 #include "cli/runs/labels.h"
 
 #include <string.h>

@@ -22,9 +22,9 @@
  */
 es_status es_parts_submit(const es_scan_options *options) ES_MUST_USE;
 
-/** Passes the findings of all parts to the job's sink, in the order of the
- *  job's inputs. Returns ES_OK; ES_EIO; ES_EFORMAT if a file is not a part of
- *  this summary; ES_ENOMEM. */
+/** Reads the findings that the tasks have written, and passes them to the job's
+ *  sink in the order of the job's inputs. Returns ES_OK; ES_EIO; ES_EFORMAT if
+ *  a task's file does not belong to this summary; ES_ENOMEM. */
 es_status es_parts_join(const es_scan_options *options,
                         const es_gather_job *job) ES_MUST_USE;
 

@@ -74,9 +74,9 @@ static const char *const check_formats[] = {"table", "github", NULL};
 static const char *const costs[] = {"flops",   "params", "communication",
                                     "latency", "tokens", NULL};
 
-/* Tags of an option: the verbs that have it; PICTURE for options of pictures;
-   OF(figure) for options of certain figures; OLD for options that the help of
-   entropy-scan RUN.db leaves out. */
+/* Tags of an option. They name the verbs that accept it. PICTURE marks options
+   of pictures, OF(figure) options of certain figures, and OLD options that the
+   help of entropy-scan RUN.db leaves out. */
 #define OF(figure) (1u << ES_FIGURE_##figure)
 #define OLD ES_SCAN_OLD_TAG
 #define PICTURE (ES_SCAN_PICTURE_TAG | ES_DRAW_TAG | OLD)
@@ -117,8 +117,8 @@ static const es_option table[] = {
      ES_OPT_CALL(es_scan_options, summary.phase, es_command_phase),
      .tags = SUMMARY | DRAW | COMPARE | TUI | TRENDS},
     {"max", 0, "POLICY",
-     "top of bands and colours: observed (all runs), run (each run), ceiling, "
-     "logT or a number (observed)",
+     "maximum of the bands and colours: observed (default, all runs), run "
+     "(each run), ceiling, logT or a number",
      ES_OPT_CALL(es_scan_options, summary.max, read_max),
      .tags = SUMMARY | DRAW | COMPARE | TUI},
     {"format", 0, "FORMAT",
@@ -127,8 +127,8 @@ static const es_option table[] = {
     {"size", 0, "WxH", "pixels (PNG), characters (txt), points or 89x60mm",
      ES_OPT_CALL(es_scan_options, figures, read_size), .tags = PICTURE},
     {"for", 0, "MEDIUM",
-     "width: column, page, slide, icml, neurips, or screen: as wide as the "
-     "content needs (screen)",
+     "width: column, page, slide, icml, neurips, or screen (default), which is "
+     "as wide as the content needs",
      ES_OPT_CHOICE(es_scan_options, figures.medium, es_media),
      .expects = ES_MEDIA_EXPECTED, .tags = PICTURE},
     {"letters", 0, NULL, "label the panels (a), (b), ...",
@@ -146,14 +146,15 @@ static const es_option table[] = {
     {"log", 0, NULL, "curves, nans, loss: use a logarithmic scale",
      ES_OPT_FLAG(es_scan_options, figures.logarithmic),
      .tags = PICTURE | OF(CURVES) | OF(NANS) | OF(LOSS)},
-    {"spread", 0, "KIND", "curves: shade a layer's range or quartiles",
+    {"spread", 0, "KIND",
+     "curves: shade the range or quartiles of each layer's heads",
      ES_OPT_CHOICE(es_scan_options, figures.spread, spreads),
      .expects = "none, range or quartiles", .tags = PICTURE | OF(CURVES),
      .value = "none"},
     {"smooth", 0, "N", "curves, loss: moving mean of N samples",
      ES_OPT_INT(es_scan_options, figures.smooth, 2, 9999),
      .tags = PICTURE | OF(CURVES) | OF(LOSS)},
-    {"spikes", 0, "[N]", "curves, loss: circle outliers among N samples (31)",
+    {"spikes", 0, "[N]", "curves, loss: circle outliers within N samples (31)",
      ES_OPT_CALL(es_scan_options, figures, read_spikes),
      .tags = PICTURE | OF(CURVES) | OF(LOSS)},
     {"group", 0, "KEY", "seed: average runs that differ only in the seed",
@@ -165,15 +166,16 @@ static const es_option table[] = {
     {"heads", 0, "LAYER", "curves, maps: the heads of one layer",
      ES_OPT_CALL(es_scan_options, figures, read_heads),
      .tags = PICTURE | OF(CURVES) | OF(MAPS)},
-    {"perplexity", 0, NULL, "loss: show perplexity instead",
+    {"perplexity", 0, NULL, "loss: show perplexity instead of the loss",
      ES_OPT_FLAG(es_scan_options, figures.perplexity),
      .tags = PICTURE | OF(LOSS)},
-    {"full", 0, NULL, "loss: fit the axis to all values (last two thirds)",
+    {"full", 0, NULL,
+     "loss: fit the axis to all values, not only the last two thirds",
      ES_OPT_FLAG(es_scan_options, figures.full), .tags = PICTURE | OF(LOSS)},
     {"tokens", 0, NULL, "loss: plot against tokens instead of steps",
      ES_OPT_FLAG(es_scan_options, figures.tokens), .tags = PICTURE | OF(LOSS)},
     {"cost", 0, "COST",
-     "pareto: the horizontal axis: flops, params, tokens, communication or "
+     "horizontal axis of pareto: flops, params, tokens, communication or "
      "latency",
      ES_OPT_CHOICE(es_scan_options, figures.cost, costs),
      .expects = "flops, params, communication, latency or tokens",
@@ -336,7 +338,7 @@ const es_command es_draw_command = {
     .summary = "draw figures of runs",
     .details =
         "Figures:\n" ES_FIGURES_HELP
-        "all: every figure of the runs. a+b: one page. -o -: on the terminal.",
+        "all: every figure. a+b: a and b on one page. -o -: on the terminal.",
     TABLE,
     .takes = DRAW,
     .main = draw_main,
@@ -370,7 +372,7 @@ const es_command es_tui_command = {
     .examples = tui_examples,
     .summary = "draw runs on the terminal, also while they train",
     .details =
-        "Of more than three runs it shows a list: up and down select a run,\n"
+        "More than three runs are shown as a list: up and down select a run,\n"
         "enter opens it, o sorts. --follow redraws as the runs grow.",
     TABLE,
     .takes = TUI,

@@ -151,8 +151,9 @@ static es_status make_mark(char out[ES_SERVE_MARK_MOST], es_reader *reader,
     return status;
 }
 
-/* Sets *step to the step in `mark`, and *continues to true if the series still
- * has the sample from which the mark was made. */
+/* A mark is text that identifies a sample of a series: its step, and a
+ * checksum. Sets *step to the step in `mark`, and *continues to true if the
+ * series still contains this sample unchanged. */
 static es_status read_mark(bool *continues, int64_t *step, es_reader *reader,
                            const es_series *series, const char *mark)
 {

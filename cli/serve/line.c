@@ -30,7 +30,8 @@ static bool is_broken(float value)
     return !isfinite(value) && !es_is_missing(value);
 }
 
-/* Removes every second point of a full line. */
+/* Removes every second point of a line that has the maximum number of
+ * points. */
 static void halve(es_serve_line *line)
 {
     for (size_t i = 0; i < ES_SERVE_POINTS / 2; i++) {

@@ -34,11 +34,12 @@ typedef struct es_serve_listing {
                       of different server processes */
     es_serve_listed *runs; /* (n_runs) sorted by key */
     size_t n_runs;
-    es_serve_lost *lost; /* (n_lost) in the order of their versions */
+    es_serve_lost *lost; /* (n_lost) removed runs, sorted by version */
     size_t n_lost;
     char *head; /* (n_head) JSON members that concern all runs */
     size_t n_head;
-    uint64_t version; /* newest complete version */
+    uint64_t version; /* number of the current version; later changes will
+                         belong to the next one */
     uint64_t since;   /* oldest version since which all changes are known */
     bool changed;     /* true if something has changed since `version` */
 } es_serve_listing;
@@ -53,8 +54,8 @@ void es_serve_listing_free(es_serve_listing *listing);
 es_status es_serve_listing_take(es_serve_listing *listing, es_serve_kind kind,
                                 const char *bytes, size_t n) ES_MUST_USE;
 
-/** Increments the version if something has changed since the last one;
- *  otherwise returns false. */
+/** If a run has changed since the current version was made, increments the
+ *  version and returns true; otherwise returns false. */
 bool es_serve_listing_close(es_serve_listing *listing);
 
 /** Returns the data of the event "runs", which the caller frees. They contain

@@ -40,7 +40,8 @@ static const es_option table[] = {
      "train one run of the sweep in DIR, as a Slurm task does",
      ES_OPT_TEXT(es_sweep_request, run)},
     {"rules", 0, "FILE", ES_RULES_HELP, ES_OPT_ALL(read_rules)},
-    {"all", 0, NULL, "at the end also show every run and the distances",
+    {"all", 0, NULL,
+     "at the end, also print a table of all runs and their distances",
      ES_OPT_FLAG(es_sweep_request, all)},
     {"no-stop", 0, NULL, "do not stop runs because of their flags or rules",
      ES_OPT_FLAG(es_sweep_request, no_stop)},
@@ -267,7 +268,7 @@ static int train_runs(const es_sweep_request *given, const es_sweep_plan *plan)
     if (status < 0)
         return es_command_exit(status);
     if (result.signal) {
-        es_print_note("%s: interrupted: the same command resumes the sweep",
+        es_print_note("%s: interrupted; the same command resumes the sweep",
                       given->folder);
         return 128 + result.signal;
     }

@@ -11,7 +11,8 @@
 typedef enum es_sweep_stage {
     ES_SWEEP_WAITING,
     ES_SWEEP_QUEUED,      /* waits in Slurm's queue */
-    ES_SWEEP_INTERRUPTED, /* the training ended too early; it will be resumed */
+    ES_SWEEP_INTERRUPTED, /* the training process ended too early; the run will
+                             be resumed */
     ES_SWEEP_BROKEN,      /* the training process failed; the run will be
                              started again */
     ES_SWEEP_RUNNING,

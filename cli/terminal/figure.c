@@ -18,9 +18,11 @@ enum {
      * runs have changed, so that keys are answered in between. */
     REST = 10,
     FRAME_ROWS = 2, /* rows for the names of the figures and the keys */
-    /* A narrower terminal shows a scaled page of this width, in columns. */
+    /* Minimum width of a page in columns; on a narrower terminal, the page is
+     * scaled down. */
     LEAST_COLUMNS = 67,
-    /* Height in rows that most figures fit into; a lower terminal scrolls. */
+    /* Height in rows that most figures fit into; on a terminal with fewer rows,
+     * figures scroll. */
     SCROLLED_ROWS = 38
 };
 

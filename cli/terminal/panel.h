@@ -29,7 +29,7 @@ typedef struct es_panel_plan {
                                  in columns */
     /* First row below the heatmap and the layers' sparklines. */
     int below_y;
-    /* True if several layers or heads share a place of the heatmap. */
+    /* True if several layers or heads share a cell of the heatmap. */
     bool shares;
     int height;
 } es_panel_plan;

@@ -147,8 +147,9 @@ typedef struct binding {
                   ESC [, followed by the number `code` and ~ */
     unsigned char code;
     enum { QUIT, STEP, JUMP, PAUSE, SERIES, SCROLL, OPEN, SORT, FIGURE } action;
-    /* STEP: number of samples to move; JUMP: step to show; SERIES, SCROLL,
-     * FIGURE: direction. */
+    /* Its meaning depends on the action: the number of samples to move for
+     * STEP, the step to show for JUMP, and the direction for SERIES, SCROLL and
+     * FIGURE. */
     int64_t argument;
 } binding;
 

@@ -122,7 +122,8 @@ static void stop_process(int number)
     sigemptyset(&this);
     sigaddset(&this, number);
     raise(number);
-    sigprocmask(SIG_UNBLOCK, &this, NULL); /* the process stops here */
+    /* the signal now stops the process */
+    sigprocmask(SIG_UNBLOCK, &this, NULL);
     sigaction(number, &ours, NULL);
     errno = error;
 }

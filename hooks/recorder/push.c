@@ -1,14 +1,14 @@
 /* Implements the functions that a training process calls at each step. They
  * check a frame and copy it into the ring. Only one thread may call them at a
- * time. If the recorder has ended, frames are lost and counted, but the
- * training is never disturbed. */
+ * time. If the recorder has ended, frames are lost and counted, but training is
+ * never disturbed. */
 #include "hooks/recorder/recorder_internal.h"
 
 #include "analyzer/base/checked.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* Milliseconds between two checks whether the recorder still lives. */
+/* Milliseconds between two checks that the recorder process is alive. */
 #define SLICE_MS 50
 
 static es_status enter(es_recorder *recorder)
@@ -62,7 +62,7 @@ static es_status say_why(es_recorder *recorder)
  * Waits for space in the ring and writes the frame. After a failed wait,
  * further frames are written without waiting until a frame fits again.
  * Therefore a recorder that hangs, or whose end goes unnoticed because the ring
- * was overwritten, delays the training only once.
+ * was overwritten, delays training only once.
  */
 static es_status write_when_free(es_recorder *recorder, const es_frame *frame,
                                  const void *payload)

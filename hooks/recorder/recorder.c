@@ -29,7 +29,7 @@
 /* Maximum time in milliseconds between the recorder's last message and the end
  * of its process. */
 #define REAP_MS 2000
-/* Milliseconds between two checks whether the recorder still lives. */
+/* Milliseconds between two checks that the recorder process is alive. */
 #define SLICE_MS 50
 
 bool es_recorder_is_mine(const es_recorder *recorder)
@@ -51,9 +51,10 @@ bool es_recorder_hear(es_recorder *recorder, int64_t ms)
     return true;
 }
 
-/* The kernel changes the word `owner` when the recorder dies, and the recorder
- * clears the word after its last message. Any other change is a bug of the
- * training process, and this function restores the value. */
+/* Returns true if the recorder has ended. The kernel changes the ring's word
+ * `owner` when the recorder dies, and the recorder clears the word after its
+ * last message. Any other change is a bug of the training process, and this
+ * function restores the value. */
 bool es_recorder_is_gone(es_recorder *recorder)
 {
     _Atomic uint32_t *owner = &recorder->ring.words->owner;
@@ -68,7 +69,8 @@ bool es_recorder_is_gone(es_recorder *recorder)
     return false;
 }
 
-/* Waits at most `ms` milliseconds for the reply to the greeting. */
+/* Waits at most `ms` milliseconds for the recorder to report whether the file
+ * is open. */
 static es_answer hear_opening(es_recorder *recorder, int64_t ms)
 {
     struct pollfd control = {.fd = recorder->control.fd, .events = POLLIN};
@@ -199,8 +201,8 @@ static size_t ring_bytes(const es_recorder_options *options)
     return wanted > least ? wanted : least;
 }
 
-/* Writes the greeting to a memory file, because a long configuration would not
- * fit into a pipe. */
+/* Writes the greeting, the first message to the recorder process, to a file in
+ * memory, because a long configuration would not fit into a pipe. */
 static es_status write_hello(int *fd, const es_recorder_options *options)
 {
     es_hello hello = {.path = options->path,
@@ -230,8 +232,8 @@ static es_status write_hello(int *fd, const es_recorder_options *options)
     return ES_OK;
 }
 
-/* Creates the ring, the socket and the greeting, which both processes use, and
- * starts the recorder. */
+/* Creates the ring, the socket and the file with the greeting (es_hello), and
+ * starts the recorder process, which inherits them. */
 static es_status start_recorder(es_recorder *recorder,
                                 const es_recorder_options *options)
 {

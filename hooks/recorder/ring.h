@@ -48,8 +48,8 @@ typedef struct es_ring_words {
     _Atomic uint64_t dropped;           /* number of frames that did not fit */
     _Atomic uint32_t wants_space;       /* 1 while the producer waits for
                                            space */
-    _Atomic uint32_t closing;           /* 0, or a fixed mark plus the run's
-                                           status, set by es_ring_close */
+    _Atomic uint32_t closing; /* 0, or a fixed number plus the run's status, set
+                                 by es_ring_close */
 
     _Alignas(64) _Atomic uint64_t tail; /* position of the end of the
                                            released space */
@@ -66,8 +66,8 @@ typedef struct es_ring_words {
     _Atomic uint32_t owner; /* id of the consumer's thread while it reads
                                frames; the kernel replaces the id when that
                                thread dies */
-    _Atomic uint32_t stop;  /* fixed mark once the training is requested to
-                               stop, set by es_ring_request_stop */
+    _Atomic uint32_t stop;  /* a fixed value once a stop of training was
+                               requested, set by es_ring_request_stop */
 
     unsigned char last_words[ES_RING_LAST_WORDS]; /* last message of the
                                                      consumer, set by
@@ -171,7 +171,7 @@ bool es_ring_stop_requested(const es_ring *ring);
 
 /**
  * Ends the consumer's ownership of the ring, which began with es_watch_own
- * (process/watch.h). Afterwards pushes fail.
+ * (process/watch.h). Afterwards the producer's calls fail.
  */
 void es_ring_disown(es_ring *ring);
 

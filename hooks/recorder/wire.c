@@ -1,6 +1,6 @@
-/* Packs the greeting and the payloads of frames into bytes and unpacks them.
- * For each message, the same function measures, writes and reads, so that
- * writer and reader cannot differ. */
+/* Packs the greeting (es_hello) and the payloads of frames into bytes and
+ * unpacks them. For each message, the same function measures, writes and reads,
+ * so that writer and reader cannot differ. */
 #include "hooks/recorder/wire.h"
 
 void es_pack_hello(es_pack *pack, es_hello *hello)

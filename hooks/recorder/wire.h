@@ -45,12 +45,12 @@ enum { ES_FRAME_SERIES = 1, ES_FRAME_SAMPLE, ES_FRAME_EVENT, ES_FRAME_MAP };
 
 /* Maximum total length in bytes of all strings in a frame. */
 #define ES_FRAME_TEXT_MAX 4096
-/* Maximum size of a packed greeting in bytes. */
+/* Maximum size in bytes of a packed es_hello. */
 #define ES_HELLO_MAX ((size_t)1 << 26)
 
 /**
- * The greeting, which contains everything that the recorder needs to open the
- * file.
+ * The greeting: the first message from the training process to the recorder. It
+ * contains everything that the recorder needs to open the file.
  */
 typedef struct es_hello {
     const char *path;
@@ -90,7 +90,8 @@ typedef struct es_map_frame {
     float values[ES_MAP_MAX * ES_MAP_MAX];
 } es_map_frame;
 
-/** Size in bytes of the largest payload that fits into every ring. */
+/** Maximum size of a frame's payload in bytes. A ring of any size has space for
+ *  such a frame. */
 #define ES_FRAME_MAX sizeof(es_map_frame)
 
 #endif

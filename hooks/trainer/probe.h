@@ -49,10 +49,10 @@ typedef struct es_probe_result {
     es_probe_spread exact; /* cross-entropy of exact inference */
     es_probe_site *sites;  /* (n_sites) */
     size_t n_sites;        /* number of polynomials; 0 for exact inference */
-    int *levels;           /* (n_layers + 1) multiplicative levels of each
-                            * layer, then of the model */
-    es_settings settings;  /* settings, completed by those of the model */
-    es_status recorded;    /* ES_OK if the run file is complete */
+    int *levels; /* (n_layers + 1) multiplicative levels (of encryption) that
+                    each layer needs, then the whole model */
+    es_settings settings; /* settings, completed by those of the model */
+    es_status recorded;   /* ES_OK if the run file is complete */
     char lost[ES_MESSAGE_MAX];
 } es_probe_result;
 

@@ -8,15 +8,15 @@
 #include "hooks/trainer/settings/settings.h"
 #include "hooks/trainer/trainer.h"
 
-/** Callbacks of the training loop, which calls them in its own thread. Each may
- *  be NULL. */
+/** Functions that the training loop calls, in its own thread. Each may be
+ *  NULL. */
 typedef struct es_train_watch {
     /** Called after each step. `measure` is NULL if the step was not measured;
      *  tokens_per_s is 0 until the speed is known. */
     void (*on_step)(void *user, const es_step *step, es_measure *measure,
                     double tokens_per_s);
     void (*on_eval)(void *user, int64_t step, const es_losses *losses);
-    /** Called with a one-line message about a failure that does not stop the
+    /** Called with a one-line message about a failure that does not stop
      *  training. */
     void (*on_warning)(void *user, const char *message);
     /** Called before each step. If the callback returns true, the run ends as

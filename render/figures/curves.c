@@ -121,7 +121,7 @@ enum { COMPARED_MOST = 48 };
  * two samples. */
 typedef struct equals {
     size_t n;    /* number of lines that coincide, including this line */
-    size_t rank; /* index of this line among them */
+    size_t rank; /* index of the given line among these lines */
 } equals;
 
 static bool are_equal(const es_curve *a, const es_curve *b, size_t k)
@@ -544,8 +544,8 @@ static void draw_category(const plotter *p, const pen *line)
 }
 
 /* Returns true if stroking the line as a path is cheap. The cost grows with the
- * number of samples and the vertical travel. A path looks smoother than spans
- * where the line is steep. */
+ * number of samples and the vertical travel. Where the line is steep, a path
+ * looks smoother than a filled interval per column. */
 static bool is_smooth(const plotter *p, const es_curve *curve)
 {
     double travel = 0, last = NAN;
@@ -562,19 +562,20 @@ static bool is_smooth(const plotter *p, const es_curve *curve)
     return travel < 3 * p->block->plot.height;
 }
 
-/* Extends the span of a column to include y. */
+/* Extends the span of a column, the interval of y to be filled there, to
+ * include y. */
 static void include(const plotter *p, size_t column, double y)
 {
     double *span = p->pairs + 2 * column;
-    /* A NaN is an empty span; this condition is true for NaN too. */
+    /* NaN stands for an empty interval; this condition is true for NaN, too. */
     if (!(span[0] <= y))
         span[0] = y;
     if (!(span[1] >= y))
         span[1] = y;
 }
 
-/* Computes the span of a column that a round pen covers while it passes over
- * the column and its neighbours. */
+/* Computes the interval of y that a round pen covers in a column while it
+ * passes over the column and its neighbours. */
 static void widen(const plotter *p, size_t column, double radius)
 {
     double reach =
@@ -593,9 +594,10 @@ static void widen(const plotter *p, size_t column, double radius)
     }
 }
 
-/* Extends the spans of all columns to include a line, where `values` and, if
- * not NULL, `beside` are finite. If the line crosses from one column into the
- * next, both spans include the crossing, so that they touch. */
+/* Extends the spans (the intervals of y that are filled in each column) to
+ * include a line, where `values` and, if not NULL, `beside` are finite. If the
+ * line crosses from one column into the next, both spans include the crossing,
+ * so that they touch. */
 static void include_line(const plotter *p, const es_curve *curve,
                          const float *values, const float *beside)
 {
@@ -682,9 +684,9 @@ static double peak_of(const es_curve *curve, size_t i)
     return peak;
 }
 
-/* Finds the highest sample of each stretch in which a line is above the plot.
- * Sets p->pairs[column] to the largest of these values in the column; NaN if
- * there is none. */
+/* Finds the highest sample wherever a line leaves the plot at the top. Sets
+ * p->pairs[column] to the largest of these values in the column; NaN if it has
+ * no such value. */
 static void find_peaks(const plotter *p)
 {
     const es_curves_panel *panel = p->block->panel;
@@ -778,7 +780,7 @@ static pen pen_of(const plotter *p, size_t i)
                  .sparse = (double)curve->n * SPARSE <= p->block->plot.width};
 }
 
-/* Stores in p->wide the span that the pen covers in each column. */
+/* Stores in p->wide the interval of y that the pen covers in each column. */
 static void span_line(const plotter *p, const pen *line)
 {
     clear_spans(p);
@@ -887,7 +889,7 @@ static void draw_rings(const plotter *p, const es_curve *curve, es_color color)
     }
 }
 
-/* Draws the trends and the rings, on top of all lines. */
+/* Draws the trend lines and the rings around outliers, on top of all curves. */
 static void draw_remarks(const plotter *p)
 {
     const es_curves_panel *panel = p->block->panel;

@@ -38,8 +38,9 @@ typedef struct es_raster {
     const char *note;       /* may be NULL */
 } es_raster;
 
-/** Maximum number of cells of an image per point. More cells are merged,
- *  because the program draws at most this many pixels per point. */
+/** Maximum number of cells per point in the width and height of an image. If
+ *  there are more, cells are merged, because the program draws at most this
+ *  many pixels per point. */
 #define ES_RASTER_DENSITY 2.0
 
 /** Returns true if `value` takes precedence over `best` when cells of a row

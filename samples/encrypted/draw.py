@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Draws profiles of attention.py as SVG. Needs only Python.
 
-    draw.py time profile.json -o time.svg                 seconds by stage and operation
+    draw.py time profile.json -o time.svg                 seconds by step of the computation
+                                                          and by operation
     draw.py error [LABEL=]profile.json... -o error.svg    error by number of factors, a line
                                                           for each profile or folder of them
 """

@@ -130,7 +130,7 @@ def write_page(table, trainer, runs, edition, build, results):
     missing = [run.name for run in runs.values() if not trainer.is_done(run)]
     if missing:
         raise Refused(f"{missing[0]}: not finished ({len(missing)} of {len(runs)} runs are "
-                      "missing): train them without --page")
+                      "missing); train them without --page")
     found = {key: measured(build, trainer.path(run, ".db")) for key, run in runs.items()}
     figures = figures_of(table, runs)
     for command in figures:
@@ -176,8 +176,8 @@ def main():
     if options.page:
         edition = recorded(folder)
         if edition is None or {key: edition[key] for key in mine} != mine:
-            raise Refused(f"{folder}: no runs of this table and corpus: train them without "
-                          "--page")
+            raise Refused(f"{folder}: contains no runs of this table and corpus; train them "
+                          "without --page")
     else:
         edition = {**sources("THRESHOLDS"), **mine}
         begin(folder, "THRESHOLDS", edition)

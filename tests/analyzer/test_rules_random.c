@@ -30,9 +30,9 @@ typedef struct history {
     bool has_baseline[MAX_SAMPLES];
 } history;
 
-/* Returns a random value near the level of a mood, or a missing or non-finite
-   value. The levels are so far apart that no ratio of values is near a
-   threshold. */
+/* Returns a random value near one of several levels, selected by `mood`, or a
+   missing or non-finite value. The levels are so far apart that no ratio of
+   values is near a threshold. */
 static float random_value(size_t mood)
 {
     static const double moods[] = {0.1, 1, 10};
@@ -103,8 +103,9 @@ typedef struct oracle {
     size_t n_units, n_references;
     verdict said[MAX_SAMPLES][MAX_UNITS];
     double x[MAX_SAMPLES][MAX_UNITS];
-    bool holds[MAX_SAMPLES][MAX_VALUES]; /* true if the head counts in a rule on
-                                            the share of heads */
+    /* True if the head's value meets the condition of a rule on the share of
+     * heads. */
+    bool holds[MAX_SAMPLES][MAX_VALUES];
     bool active[MAX_UNITS];
     size_t since; /* first sample after the end of the last episode */
     double past[MAX_VALUES][MAX_SAMPLES]; /* (n_past) sorted */

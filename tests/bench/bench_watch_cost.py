@@ -130,7 +130,7 @@ def recorder_seconds():
 
 
 class Training:
-    """Two models with the same weights, one of which is watched."""
+    """Two models with the same weights, one of which is recorded by es.watch."""
 
     def __init__(self):
         self.watched, self.title = make()

@@ -545,7 +545,9 @@ static void test_cuda_attention__any_order_of_threads(void **state)
         {{1, 135, 2, 32}, ES_BF16, .temperature = 1},
         {{1, 260, 1, 64}, ES_BF16, .power = 0},
         {{1, 131, 1, 128}, ES_BF16, .power = 4},
-        {{1, 70, 1, 20}, ES_BF16, .power = 0} /* a width without tensor cores */
+        {{1, 70, 1, 20},
+         ES_BF16,
+         .power = 0} /* tensor cores do not support this head width */
     };
     (void)state;
     EACH_PLACE(place)

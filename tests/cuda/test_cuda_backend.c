@@ -229,7 +229,7 @@ static void test_cuda_backend__adamw_copies_weights(void **state)
 /* --- fetches -------------------------------------------------------------- */
 
 /* Tests that a fetch returns the contents at the time of the fetch, not at the
- * time of the wait, and that two fetches to different places do not affect each
+ * time of the wait, and that fetches to the two host buffers do not affect each
  * other. */
 static void test_cuda_backend__fetches(void **state)
 {
@@ -279,8 +279,9 @@ static void test_cuda_backend__sequences_run_again(void **state)
         const es_ops *ops = bench->ops;
         const float x[2][2] = {{1, 3}, {10, 30}};
         double sum[3] = {0, 0, 7}, want[2] = {0};
-        /* number of the first sequence; it depends on the alignment of the
-         * arrays, so each alignment uses different sequences */
+        /* number of the first sequence of operations; it depends on the
+         * alignment of the arrays, so each alignment uses different
+         * sequences */
         const int first = (int)bench->lie;
         int n_called = 0;
         es_mem *of_x = store_floats(bench, x[0], 2), *of_sum;
@@ -358,7 +359,7 @@ static void test_cuda_backend__a_launch_fails(void **state)
     }
     ops->load(backend, &sum, of_sum, sizeof sum);
     assert_true(isnan(sum));
-    /* after the failure, no sequence may be run or captured */
+    /* after the failure, launches and replays must have no effect */
     for (int i = 0; i < 4; i++)
         if (!ops->replay(backend, 1))
             ops->launch(backend);

@@ -102,12 +102,12 @@ refuses() { # NAME FAULT MESSAGE
     run "$fake" auto "$2"
     check "$1: auto uses the CPU, with one warning" fell_back "$3"
 }
-refuses 'no driver' driver=0 'CUDA: no driver: install one'
+refuses 'no driver' driver=0 'CUDA: no driver is installed; install one'
 refuses 'an old driver' driver=12080,cudaGetDeviceCount=1:35 \
     'CUDA: the driver supports CUDA 12.8, but this program needs 13.0: update the driver to version 580 or newer'
-refuses 'no device' devices=0 'CUDA: no device: give --backend cpu$'
+refuses 'no device' devices=0 'CUDA: no device is available; give --backend cpu$'
 refuses 'an old device' major=7 'CUDA: Fake 0 has compute capability 7.0, but 8.0 is required'
-refuses 'the device of another process' cudaSetDevice=1:46 'CUDA: Fake 0: error 46: give'
+refuses 'the device of another process' cudaSetDevice=1:46 'CUDA: Fake 0: error 46; give'
 refuses 'a device without memory' cudaHostAlloc=1:2 'CUDA: Fake 0: error 2'
 export CUDA_VISIBLE_DEVICES=
 refuses 'hidden devices' devices=0 'CUDA: no device is visible with CUDA_VISIBLE_DEVICES=: '

@@ -39,7 +39,7 @@ cat >steps.jsonl <<'END'
 {"_step": 2, "trainer/global_step": 10, "entropy/L0H0": 2}
 END
 output 'a note names the counter chosen for the steps' \
-    "steps.jsonl: the steps come from 'trainer/global_step', not from '_step': to choose another counter, use --step-key" \
+    "steps.jsonl: the steps come from 'trainer/global_step', not from '_step'; to choose another counter, use --step-key" \
     sh -c '"$0" import steps.jsonl -o steps.db 2>&1' "$scan"
 check 'the steps come from the counter of the training run' heads steps.db '0,0,0,1 10,0,0,2'
 choose_other() {
@@ -101,7 +101,7 @@ check 'the metrics folder of an MLflow run is imported' reads mlruns/0/abc/metri
 check 'the run is named after the MLflow folder' sh -c '"$0" import -q mlruns/0/abc/ -o read.db && "$0" export read.db |
     grep -q "^# name: abc$"' "$scan"
 exits 'any other folder is refused, and the message says which folder to name' 3 \
-    "mlruns: is a folder: for MLflow name the folder of a run, mlruns/EXPERIMENT/RUN, .* cat mlruns/\*tfevents\*" \
+    "mlruns: is a folder; for MLflow, name the folder of a run, mlruns/EXPERIMENT/RUN, .* cat mlruns/\*tfevents\*" \
     "$scan" import mlruns -o no.db
 printf '1700000000000 x 0\n' >mlruns/0/abc/metrics/bad
 exits 'an invalid line of an MLflow metric is reported with its position' 3 'abc/metrics/bad: line 1: expected time, value and step of MLflow' \

@@ -17,7 +17,7 @@ typedef struct es_device es_device;
 typedef enum es_broken {
     ES_BREAK_BARRIER,   /* not all threads reach a barrier: the process ends */
     ES_BREAK_SHUFFLE,   /* not all lanes make a shuffle: the process ends */
-    ES_BREAK_MASK,      /* a mask is not full: the process ends */
+    ES_BREAK_MASK,      /* a shuffle's mask lacks lanes: the process ends */
     ES_BREAK_COPY,      /* a copy writes to memory that is not shared: the
                          * process ends */
     ES_BREAK_BLOCK,     /* a block has an incomplete warp: the process ends */

@@ -140,7 +140,7 @@ exits 'an unknown shell is refused' 2 "completion 'csh': expected one of bash, z
 printf '2.5,1,0.5\n3,0,NaN\n' >heat.csv
 says 'import reports what it read' \
     'entropy-scan: heat.db: 1 sample of 1 series, L = 2, H = 3, from a matrix
-entropy-scan: heat.csv: entropies above ln(ctx) = 2.0794: 2, the largest is 3.0000: wrong context length, or bits instead of nats?' \
+entropy-scan: heat.csv: entropies above ln(ctx) = 2.0794: 2 (largest 3.0000); is the context length wrong, or are they in bits instead of nats?' \
     "$scan" import heat.csv -o heat.db --arch SM --ctx 8 --step 40
 says 'import -q prints nothing' '' "$scan" import -q heat.csv -o heat.db --arch SM --ctx 8 --step 40
 
@@ -163,7 +163,7 @@ printf 'starting\nStep 1 - Layer 0: 2.5\nStep 1 - Layer 1: 2\nStep 5 - Layer 0: 
 says 'import of a log reports restarts and skipped lines' 'entropy-scan: log.db: 3 samples of 1 series, L = 2, H = 1, from a log
 entropy-scan: some.log: skipped lines without a log entry or a step: 1
 entropy-scan: some.log: values given more than once, of which the last is used: 1
-entropy-scan: some.log: restarts, which discard the earlier samples of the same and later steps: 1' \
+entropy-scan: some.log: restarts (each discards the earlier samples of the same and later steps): 1' \
     "$scan" import some.log -o log.db
 same 'after a restart in a log the later values are exported' cli_log.csv sh -c '"$0" export log.db | grep -v "^#"' "$scan"
 check 'standard input is imported' sh -c '"$0" import - -o in.db -q <heat.csv' "$scan"

@@ -222,7 +222,7 @@ exits 'import: a pipe that does not end, on a full disk' 3 'copy of standard inp
 bad 'the write-ahead log of another file' 'choose with --from' 'Epoch 3: loss 2\n'
 fails 'import: a run file' 3 'good.db: is an SQLite file, not text' "$scan" import good.db -o bad.db
 fails 'import: no such file' 3 'no.csv: No such file' "$scan" import no.csv -o bad.db
-fails 'import: a directory' 3 'folder: is a folder: for MLflow name' "$scan" import folder -o bad.db
+fails 'import: a directory' 3 'folder: is a folder; for MLflow, name' "$scan" import folder -o bad.db
 fails 'import: a FIFO' 3 'fifo: not a regular file' timeout 60 "$scan" import fifo -o bad.db
 fails 'import: the output is another kind of file' 3 'text.db: exists already, and is not a run file' \
     "$scan" import heat.csv -o text.db

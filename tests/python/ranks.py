@@ -351,8 +351,8 @@ def stages_alone(path):
 
 
 def stages(rank, folder, dies):
-    """Trains a pipeline of two stages: layers 0 and 1, and layers 2 to 4. If `dies` is
-    true, the second stage is killed at the last step."""
+    """Trains a model with pipeline parallelism: rank 0 has layers 0 and 1, rank 1 has
+    layers 2 to 4. If `dies` is true, rank 1 is killed at the last step."""
     model = nn.Sequential(*(layers()[2:] if rank else layers()[:2]))
     optimizer = torch.optim.SGD(model.parameters(), 1e-4)
     options = dict(all_ranks=True, first_layer=2 if rank else 0)

@@ -1,5 +1,5 @@
-"""Tests arguments of es.watch and the callbacks: a wrong argument raises before the
-training, and a configuration may contain any objects."""
+"""Tests arguments of es.watch and the callbacks: a wrong argument raises an error before
+training begins, and a configuration may contain any objects."""
 
 import argparse
 import enum

@@ -1,4 +1,4 @@
-"""Tests the callbacks and trackers for other libraries: they record the training
+"""Tests the callbacks and trackers for other libraries: they record a training run
 correctly and never disturb it, except that a trial may be pruned."""
 
 import importlib.util

@@ -114,8 +114,8 @@ def judge_recorded(want, got, why, code):
 # --- trainings -------------------------------------------------------------------
 
 class Training(Scenario):
-    """System calls of the trainer itself fail, starting with the first one
-    that names its data.
+    """Makes system calls of the trainer process fail, one call per run, beginning with
+    the first call whose arguments contain the name of the data file.
     """
     program = "entropy-train"
     begins = "corpus.tok"
@@ -183,8 +183,8 @@ class Training(Scenario):
 
 
 class Recorder(Training):
-    """System calls of the recorder fail, starting with the first one that
-    names the run file.
+    """Makes system calls of the recorder process fail, one call per run, beginning with
+    the first call whose arguments contain the name of the run file.
     """
     counted = "entropy-recorder"
     begins = "run"

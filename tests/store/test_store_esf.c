@@ -424,9 +424,9 @@ TEST(damage_of_any_byte_of_a_fragment_is_detected)
         }
     }
     assert_true(n_noted > (int)n / 3);
-    assert_true(n_whole > 60 &&
-                n_whole < 400); /* these flips are in the last two frames, whose
-                                   loss loses no samples */
+    /* These flipped bits are in the last two frames, which contain none of the
+     * compared samples. */
+    assert_true(n_whole > 60 && n_whole < 400);
     free(bytes);
 }
 
@@ -522,7 +522,8 @@ TEST(a_damaged_resume_shows_no_replaced_samples)
     es_esf_commit(w, 3, 5);
     es_assert_ok(es_writer_close(w));
     unsigned char *bytes = es_file_read(run_esf, &n);
-    /* the frames are: run, 5 commits, end, closed, then the resumption */
+    /* eight frames precede: the run, 5 commits, the run's end, and the mark
+     * that the file was closed; the frame of the resumed run follows */
     size_t place = es_esf_find(&frame, &seed, bytes, n, 8);
     assert_int_equal(frame.attempt, 2);
     assert_int_equal(frame.resume, 3);

@@ -75,8 +75,8 @@ static void check_killed_writers(const char *path, long n_kills)
             assert_int_equal(least, 0);
         else
             assert_true(n == gap && n >= least);
-        /* In some rounds the run is resumed at an earlier step, as from a
-         * checkpoint. */
+        /* In some rounds the run resumes at an earlier step, as it would from
+         * an older checkpoint. */
         resumed = n > 0 ? chance_below(4) ? n : n / 2 : 0;
         if (n > 4000) {
             const char *const beside[] = {"", "-wal", "-shm"};
@@ -169,8 +169,8 @@ TEST(a_power_loss_loses_only_unsynced_data)
         assert_int_equal(es_esf_check_file(path, false, &gap), found + 5);
         assert_int_equal(gap, found + 5);
     }
-    assert_true(n_beyond >= n_losses / 10); /* otherwise the simulation never
-                                               keeps an unsynced block */
+    /* The simulation must sometimes keep blocks that were not synced. */
+    assert_true(n_beyond >= n_losses / 10);
     es_esf_shift_clock(0);
     free(left);
     free(bytes);

@@ -34,8 +34,8 @@ enum { ES_FOR_EVER_MS = 3600 * 1000 };
 
 /**
  * Sleeps for a millisecond; used by es_await. The first call sets *until to the
- * end of the time limit. After this limit, the function fails the test with the
- * name `what`.
+ * end of the time limit. After this limit, fails the test with a message that
+ * contains `what`, the text of the condition.
  */
 void es_await_nap(int64_t *until, const char *what, const char *file, int line);
 

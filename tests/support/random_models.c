@@ -112,13 +112,13 @@ static void draw_norms(parts *to, uint64_t *state)
         add(to, text);
 }
 
-/* Adds a part of one layer. */
+/* Adds an architecture part that applies to a single layer. */
 static void add_to_layer(parts *to, const char *part, int layer)
 {
     snprintf(to->text[to->n++], PART_SIZE, "%s[%d]", part, layer);
 }
 
-/* Draws parts for each layer. */
+/* Draws architecture parts separately for each layer. */
 static void draw_by_layer(parts *to, int n_layer, uint64_t *state)
 {
     static const char *const kinds[] = {

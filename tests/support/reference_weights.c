@@ -16,8 +16,8 @@ typedef struct block {
      * whole matrix */
     int n_in, n_out, stride;
     double *g, *u, *v; /* gain (out), u (out), v (in); NULL if not used */
-    /* true if weight normalisation applies; true if spectral normalisation
-     * applies */
+    /* is_weight: weight normalisation applies; is_power: spectral
+     * normalisation, by power iteration, applies */
     bool is_weight, is_power;
 } block;
 

@@ -16,7 +16,7 @@ typedef struct es_shown {
 
 /**
  * Records the five published models with T = 128 in the folder *state, and
- * loads them. `max` is the maximum entropy from which bands are computed.
+ * loads them. `max` selects the maximum entropy, which determines the bands.
  */
 void es_shown_published(es_shown *out, void **state, es_max max);
 

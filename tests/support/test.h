@@ -51,7 +51,7 @@
 /** Returns true if |a - b| <= tolerance, or both are NaN. */
 bool near(double a, double b, double tolerance);
 
-/** Functions behind TEST, TEST_EACH and TEST_GROUP. */
+/** Functions that the macros TEST, TEST_EACH and TEST_GROUP call. */
 void es_test_list(const char *name, CMUnitTestFunction function);
 void es_test_each(CMFixtureFunction setup, CMFixtureFunction teardown);
 void es_test_group(CMFixtureFunction setup, CMFixtureFunction teardown);

@@ -129,7 +129,7 @@ exits 'a second sweep is refused and names the first' 3 "^entropy-scan: long: pr
 kill "$sweep"
 ends
 same_text 'a signal ends the sweep' 143 $code
-check 'the interrupted sweep explains how to resume it' grep -q 'long: interrupted: the same command resumes the sweep' long.err
+check 'the interrupted sweep explains how to resume it' grep -q 'long: interrupted; the same command resumes the sweep' long.err
 check 'the training was stopped' has_state long $long interrupted
 check 'the interrupted file is intact' "$scan" long/$long.db
 begin long.ini long

@@ -146,7 +146,8 @@ TEST(the_rate_warms_up_and_decays)
     assert_true(es_schedule(&config, 5000) == 0);
 }
 
-/* 10 steps of warm-up, then 190 steps from rate 2 to rate 0.5. */
+/* 10 steps of warm-up, then 190 steps in which the learning rate falls from 2
+ * to 0.5. */
 TEST(schedules_end_at_the_minimum_rate)
 {
     es_train_config config;

@@ -31,7 +31,7 @@ VARIANT_TEST(the_first_of_the_largest_is_found)
         x[at] = -3;
         x[later] = 3;
         es_peak peak = find(x, n);
-        /* if n is 1, x[later] has replaced x[at] */
+        /* if n is 1, both indices are 0 and the value is 3 */
         const float sign = at == later ? 1 : -1;
         assert_true(peak.size == 3 && peak.sign == sign && peak.index == at);
         assert_true(peak.sum == 8 && peak.largest == 3);

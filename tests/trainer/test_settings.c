@@ -23,7 +23,8 @@ static void config(const char *text)
     es_scratch_write(text, strlen(text));
 }
 
-/** Expects a one-line message that contains both strings. */
+/** Fails the test unless the error message is a single line that contains both
+ * strings. */
 static void assert_said(const char *one, const char *other)
 {
     if (!strstr(es_message(), one) || !strstr(es_message(), other))

@@ -73,7 +73,7 @@ TEST(held_out_data_is_held_out)
 TEST(a_step_is_the_mean_of_its_micro_batches)
 {
     es_settings s = training_small();
-    s.train.lr = 0; /* with rate 0, all batches use the same parameters */
+    s.train.lr = 0; /* so that all batches use the same parameters */
     s.train.steps = 12;
     s.eval_every = 1;
     training_seen single = {0}, threefold = {0};

@@ -1,5 +1,5 @@
 /* Finds spikes of a line with GSL's impulse filter, and evaluates a line at
-   other steps with GSL's interpolation. Both functions process one stretch of
+   other steps with GSL's interpolation. Both functions process one group of
    consecutive finite values at a time. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
@@ -10,7 +10,7 @@
 #include <gsl/gsl_interp.h>
 #include <math.h>
 
-/* Returns the index after the stretch of consecutive finite values that begins
+/* Returns the index after the last of the consecutive finite values that begin
    at `from`. */
 static size_t end_of(const float *values, size_t from, size_t n)
 {
@@ -21,7 +21,7 @@ static size_t end_of(const float *values, size_t from, size_t n)
 
 /* --- spikes ---------------------------------------------------------------*/
 
-/* Workspace of GSL for filtering one stretch. */
+/* GSL's workspace for filtering consecutive finite samples. */
 typedef struct impulses {
     gsl_filter_impulse_workspace *filter;
     gsl_vector *x, *y, *medians, *spreads;
@@ -51,8 +51,8 @@ static void impulses_free(impulses *space)
     gsl_vector_int_free(space->found);
 }
 
-/* Writes the spikes of the stretch x (n) to `out`. A spike differs by at least
-   `least` from the median of its window. */
+/* Finds the spikes among n consecutive finite values x, and writes them to
+   `out`. A spike differs by at least `least` from the median of its window. */
 static es_status find_spikes(float *out, const float *x, size_t n,
                              size_t window, double least)
 {
@@ -103,14 +103,14 @@ es_status es_stats_spikes(float *out, const float *values, size_t n,
 
 /* --- alignment ------------------------------------------------------------*/
 
-/* A stretch of samples and GSL's interpolation of it. */
+/* Consecutive finite samples, and their interpolation by GSL. */
 typedef struct stretch {
     double *x, *y; /* (n) */
     gsl_interp *line;
 } stretch;
 
-/* Prepares the interpolation of a stretch. A stretch of only two samples
-   becomes a straight line, because Steffen's method needs three samples. */
+/* Prepares the interpolation of n consecutive samples. Two samples are joined
+ * by a straight line, because Steffen's method needs three samples. */
 static es_status stretch_new(stretch *out, const int64_t *x,
                              const float *values, size_t n)
 {
@@ -131,9 +131,9 @@ static es_status stretch_new(stretch *out, const int64_t *x,
     return ES_OK;
 }
 
-/* Interpolates between the samples of a stretch. *next is the index in `at` of
-   the first step to evaluate; on return, that of the first step after the
-   stretch. */
+/* Interpolates between consecutive finite samples. *next is the index in `at`
+   of the first step to evaluate; on return, that of the first step after the
+   last of these samples. */
 static es_status fill_stretch(float *out, size_t *next, const int64_t *at,
                               size_t n_at, const int64_t *x,
                               const float *values, size_t n)

@@ -1,8 +1,8 @@
-/* Makes the deliveries of one action, in a separate process. The process claims
- * deliveries in the ledger one after the other, makes each delivery and settles
- * it, that is, records its outcome. This file contains all kinds of delivery
- * except the webhook (webhook.c). Each delivery function returns the outcome
- * and sets the message unless the alert was delivered. */
+/* Delivers alerts by one action, such as a command, in a separate process. The
+ * process claims deliveries in the ledger one after the other, makes each
+ * delivery and settles it, that is, records its outcome. This file contains all
+ * kinds of delivery except the webhook (webhook.c). Each delivery function
+ * returns the outcome and sets the message unless the alert was delivered. */
 #include "cli/alerts/delivery/deliver.h"
 
 #include "cli/alerts/delivery/stop.h"
@@ -172,7 +172,7 @@ static es_delivery_outcome run_command(const es_alert *alert,
     es_process_end_text(note, sizeof note, &end);
     if (in_time)
         es_fail(ES_EIO, "%s%s", note,
-                end.code == 127 ? ": no such command?" : "");
+                end.code == 127 ? " (no such command?)" : "");
     else
         es_fail(ES_EIO, "killed after %g s", limit);
     return ES_OUTCOME_FAILED;
@@ -251,11 +251,12 @@ struct order {
     const es_deliver_options *options;
 };
 
-/* Makes all deliveries of an action. Runs in a separate session, so that
- * signals that a terminal sends to the watcher do not end this process between
- * claiming a delivery and recording its outcome. A delivery that always fails
- * does not block the others; but after two consecutive failures the process
- * ends, because the remaining deliveries would probably fail too. */
+/* Makes all pending deliveries of one action, such as a command. Runs in a
+ * separate session, so that signals that a terminal sends to the watcher do not
+ * end this process between claiming a delivery and recording its outcome. A
+ * delivery that always fails does not block the others; but after two
+ * consecutive failures the process ends, because the remaining deliveries would
+ * probably fail too. */
 static int deliver_all(void *argument)
 {
     const struct order *order = argument;

@@ -82,7 +82,8 @@ es_status es_metrics_write(const char *path, const es_watch_files *files,
     /* Opening a FIFO without a reader would block, and no alert would be
      * delivered. */
     if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
-        return es_fail(ES_EIO, "%s: metrics need a regular file: remove it",
+        return es_fail(ES_EIO,
+                       "%s: not a regular file, which metrics need; remove it",
                        path);
     es_status status = es_output_open(&output, &stream, path);
     if (status != ES_OK)

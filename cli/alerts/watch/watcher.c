@@ -15,21 +15,24 @@
 #include <string.h>
 #include <time.h>
 
-#define REST_LEAST 0.2 /* minimum time between two rounds in seconds */
-/* Pause after a round, as a multiple of the round's CPU time. */
+/* Minimum time in seconds between two rounds, each a check of all run files. */
+#define REST_LEAST 0.2
+/* Pause after a round (a check of all run files), as a multiple of its CPU
+ * time. */
 #define REST_SHARE 6
 /* Maximum number of databases that notify the watcher of changes; further
  * databases are polled. */
 #define DATABASES_MOST 16
-/* Maximum time in seconds between two rounds while other hosts write run
-   files. */
+/* Maximum time in seconds between two checks of the run files while other hosts
+ * write run files. */
 #define POLL_ABROAD 1
 /* Maximum time between two attempts of a delivery in seconds. */
 #define AGAIN_MOST 300
 /* Maximum number of remembered alert ids (about 2 MiB). */
 #define KNOWN_MOST 16384
 
-/* The process that makes the deliveries of one action. */
+/* The process that delivers alerts by one action, such as a command or a
+ * webhook. */
 typedef struct worker {
     es_process process; /* the running process; pid 0 if there is none */
     bool can_do, owes;
@@ -161,8 +164,8 @@ static es_status count_alerts(watcher *w)
     return status;
 }
 
-/* Determines which actions have pending deliveries, including deliveries that
- * other watchers entered. */
+/* Determines for which actions (such as a command or a webhook) deliveries are
+ * pending, including deliveries that other watchers entered. */
 static es_status read_owed(watcher *w)
 {
     es_delivery next;

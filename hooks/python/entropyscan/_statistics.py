@@ -97,8 +97,9 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor:
 
 
 def settled(what: Attention, t: int, d: int, s: int) -> Attention:
-    """Fills in scale and offset, expands masks to all queries and keys, and replaces
-    left and right by causal and window where possible. t queries, s keys, d width."""
+    """Fills in scale and offset, expands masks to all queries and keys, and replaces left
+    and right by causal and window where possible. There are t queries and s keys of width
+    d."""
     causal, window, left, right = what.causal, what.window, what.left, what.right
     causal = causal or right == 0
     if causal:
@@ -607,8 +608,9 @@ def _add_block(
 
 
 def means_over_keys(weight: Tensor, away: Tensor, total: Tensor) -> dict[str, Tensor]:
-    """Returns the statistics that are means over a row's keys, (...,R), by name. weight
-    (...,R,S) and its sum `total` (...,R); away (R,S): distance between query and key."""
+    """Returns a dict of the statistics that are weighted means over the keys of each row,
+    each of shape (...,R). weight (...,R,S) contains the weights and total (...,R) their
+    sums; away (R,S) is the distance between query and key."""
     return {"distance": (weight * away).sum(-1) / total}
 
 

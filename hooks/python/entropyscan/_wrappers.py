@@ -152,8 +152,8 @@ def _of_hugging_face(
     kind: str,
     options: dict[str, Any],
 ) -> dict[str, Any]:
-    """Converts the arguments of an attention function of transformers, with the same
-    rules as transformers."""
+    """Converts the arguments of an attention function of transformers to the arguments of
+    `observe`. Derives omitted arguments by transformers' rules."""
     causal = options.get("is_causal")
     if causal is None:
         causal = getattr(module, "is_causal", True)

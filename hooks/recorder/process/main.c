@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 _Static_assert(sizeof(es_reply) <= ES_RING_LAST_WORDS,
-               "the ring has space for the last message");
+               "the ring must have space for the last message");
 
 static const char usage[] =
     "usage: entropy-recorder -h | --help | -V | --version\n"
@@ -50,8 +50,8 @@ static void fill_streams(void)
         fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
-/* Reads and unpacks the greeting. The strings of *hello point into *data, which
- * the caller must free. */
+/* Reads and unpacks the greeting, the first message from the training process.
+ * The strings of *hello point into *data, which the caller must free. */
 static es_status read_hello(es_hello *hello, unsigned char **data)
 {
     struct stat file;
@@ -84,7 +84,7 @@ static es_status open_session(es_session *session, unsigned char **strings)
     return es_session_open(session);
 }
 
-/* Sends the reply to the greeting through the socket. */
+/* Tells the training process through the socket whether the file is open. */
 static void reply(const es_reply *answer)
 {
     ssize_t n = send(ES_FD_CONTROL, answer, sizeof *answer, MSG_NOSIGNAL);

@@ -19,7 +19,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* Milliseconds between two checks whether the trainer is alive. The checks are
+/* Milliseconds between two checks that the trainer is alive. The checks are
  * needed if the trainer passed no pidfd or its socket was closed. */
 #define REVISIT_MS 1000
 
@@ -38,8 +38,8 @@ void es_watch_own(es_ring *ring)
     list.list.next = &entry;
     entry.next = &list.list;
     list.futex_offset = (long)((intptr_t)owner - (intptr_t)&entry);
-    /* If this call fails, a push notices the recorder's death only when the
-     * ring is full. */
+    /* If this call fails, the training process notices the death of this
+     * process only when the ring is full. */
     syscall(SYS_set_robust_list, &list, sizeof list);
     atomic_store(owner, (uint32_t)es_kernel_thread());
 }

@@ -3,7 +3,7 @@
  * double and find the largest numbers; part of kernels.inc.h.
  */
 
-/* Number of doubles in a vector, half the number of floats. */
+/* Number of doubles in a vector register, half the number of floats. */
 enum { WIDE = LANES / 2 };
 typedef double wide __attribute__((vector_size(8 * WIDE)));
 typedef float narrow_vec __attribute__((vector_size(4 * WIDE)));
@@ -173,8 +173,8 @@ static void add_moments(double out[7], const float *x, const float *y, float a,
     add_moments_in_double(out, x + whole, y ? y + whole : NULL, a, n - whole);
 }
 
-/* Processes runs of at most 256 numbers, because dot() is accurate for short
- * runs only. */
+/* Processes at most 256 numbers at a time, because dot() is less accurate for
+ * more numbers. */
 static void add_update(double out[2], const float *param, const float *moment1,
                        const float *moment2, size_t n, const es_adamw *how,
                        const es_control *control)

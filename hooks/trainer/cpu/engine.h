@@ -23,7 +23,8 @@ typedef struct es_cpu_engine {
  *  will use; see es_products_used. */
 void es_cpu_engine_find(es_cpu_engine *out);
 
-/** A library of matrix products, as es_cpu_engine_judge examines it. */
+/** The properties of a library of matrix products on which the warning of
+ *  es_cpu_engine_judge depends. */
 typedef struct es_cpu_library {
     const char *name;      /* such as "OpenBLAS" */
     const char *kernels;   /* the library's name for its kernels */

@@ -9,7 +9,7 @@
  * the sums of the pieces are added in order, so that the result does not depend
  * on the number of threads. */
 #define PIECE ((size_t)1 << 13)
-/* Number of pieces whose sums are in memory at a time. */
+/* Number of pieces of PIECE elements whose sums are in memory at a time. */
 #define N_PIECES 256
 
 typedef struct job {

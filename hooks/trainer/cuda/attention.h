@@ -45,7 +45,7 @@ struct es_attention_call {
     es_attention_kind kind;
     int power; /* exponent of PowerSoftmax */
     float epsilon;
-    es_row_length length; /* kind of length by which epsilon is multiplied */
+    es_row_length length; /* length of a row by which epsilon is multiplied */
     float scale;          /* 1 / sqrt(width) */
     const float *log_t;   /* (H,T) ln of the temperatures, or NULL */
     const A *qkv;
@@ -59,14 +59,14 @@ struct es_attention_call {
     const float *dentropy;
     A *dqkv;
     float *dlog_t;
-    float *means; /* (B,H,T) scratch: the mean <g> that is subtracted from each
-                   * g of a row */
+    float *means; /* (B,H,T) scratch: for each row <g>, the weighted mean of g
+                     (see the top of this file) */
     float *dots;  /* (B,H,T) scratch: sum of z dL/dz over a row's scores z, or
                    * NULL */
     /* The fields below are for kernels on tensor cores; see
      * es_attention_flag. */
-    unsigned *flags; /* (B,H,ceil(T/16)) scratch; not used without tensor
-                      * cores */
+    unsigned *flags; /* (B,H,ceil(T/16)) flags of groups of 16 rows; not used
+                        without tensor cores */
     bool again;      /* true if only flagged rows are to be processed */
 };
 
@@ -95,7 +95,8 @@ typedef struct __align__(16) es_saved_row
                     * score| */
     float inverse; /* 1 / D */
     float center;
-    float factor; /* scale / t, the factor of dL/draw; for PowerSoftmax D / S */
+    float factor; /* factor of dL/draw (see the top of this file): scale / t, or
+                     D / S for PowerSoftmax */
 }
 es_saved_row;
 
@@ -155,9 +156,10 @@ ES_DEVICE void es_row_open(es_row *row)
         row->sums[s] = 0;
 }
 
-/** Raises the row's m to the parameter m, the largest score of a tile, if that
- *  is larger, and rescales the row's sums accordingly. Returns the factor by
- *  which the caller must multiply the row's outputs so far. */
+/** If the parameter m, the largest score of a tile, exceeds the row's largest
+ *  score so far, replaces the row's value by m and rescales the row's sums.
+ *  Returns the factor by which the caller must multiply the row's outputs so
+ *  far. */
 template <class KIND, bool MEASURE, bool FAST>
 ES_DEVICE float es_row_grow(es_row *row, float m, float scale2, int power)
 {
@@ -205,8 +207,8 @@ ES_DEVICE es_row_end es_row_close(const es_row *row, float scale, float epsilon,
 /** Values of a query's row that are needed to compute the gradients of its
  *  scores. */
 typedef struct es_row_gradient {
-    float anchor, scale2; /* arguments of the function `weigh` of a kind of
-                           * attention */
+    float anchor, scale2; /* arguments of KIND::weigh, which computes a weight
+                             from a score */
     float inverse;        /* 1 / D */
     float weight;         /* w ln 2, where w is dL/de, the gradient of the
                            * entropy */

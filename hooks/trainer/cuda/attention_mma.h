@@ -14,7 +14,7 @@
  * The results of multiply, after rounding, are the left operand of gather and
  * stay in their registers. The rows of y ("other" rows) are copied to shared
  * memory in tiles of 64; the next tile is copied while the current tile is
- * processed. One step processes N other rows.
+ * processed. A warp multiplies its rows by N other rows at a time.
  */
 #ifndef ES_CUDA_ATTENTION_MMA_H
 #define ES_CUDA_ATTENTION_MMA_H
@@ -193,14 +193,14 @@ ES_DEVICE void es_mma_write(A *to, A *tile, const float out[M][WIDTH / 8][4],
 /* --- masks ---------------------------------------------------------------- */
 
 /**
- * The functions below process a step: the 16 M rows of the warp and N other
- * rows. With DIAGONAL, both ranges of rows begin at the same position, so the
- * mask is known at compile time. Without DIAGONAL, nothing is masked.
+ * Each call of the functions below processes the 16 M rows of the warp and N
+ * other rows. With DIAGONAL, both ranges of rows begin at the same position, so
+ * the mask is known at compile time. Without DIAGONAL, nothing is masked.
  */
 
 /** Returns true if any element of a block of 16 own rows and 16 other rows is
  *  visible. `own` and `other` are the first rows of the block, counted from the
- *  first rows of the step. */
+ *  first of the warp's 16 M rows and the first of the N other rows. */
 template <es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE bool es_mma_meets(int own, int other)
 {

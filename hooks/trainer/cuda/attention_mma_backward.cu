@@ -17,8 +17,9 @@ template <int WIDTH, int M>
 struct rows_of_dq {
     float out[M][WIDTH / 8][4];
     es_row_gradient row[M][2];
-    float sum[M][2]; /* in the pass DQ_MEAN, sums of g - w l; in later passes,
-                      * sums of dz l (see attention.h) */
+    /* In the pass DQ_MEAN, sums over keys of g - w l; in later passes, sums of
+     * dz l. attention.h defines these symbols. */
+    float sum[M][2];
 };
 
 /* Computes <g> (see attention.h) of the warp's rows as dy . y, where `tile`
@@ -136,9 +137,9 @@ ES_DEVICE void dq_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
         dq_step<A, WIDTH, M, N, KIND, TASK>(rows, own, keys, power, j);
 }
 
-/* Processes a tile of the last loop, which starts at key `key` and may contain
- * the warp's diagonal. A step has as many keys as the warp has rows, so that
- * only one step contains the diagonal, and the keys of all earlier steps are
+/* Processes a tile that starts at key `key` and may contain the warp's
+ * diagonal. As many keys as the warp has rows are processed at a time, so that
+ * only one group of keys contains the diagonal, and all earlier groups are
  * fully visible. */
 template <class A, int WIDTH, int M, class KIND, dq_task TASK>
 ES_DEVICE void dq_last_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
@@ -173,8 +174,8 @@ ES_DEVICE tile_pair<A> take_keys(const es_attention_call<A> *call, A *stages,
 }
 
 /* Processes all keys once. The caller has already started copying the first
- * tile to the first stage. The code has two loops, so that the first loop does
- * not reserve the registers that the second loop needs. */
+ * tile to the first of two buffers. The code has two loops, so that the first
+ * loop does not reserve the registers that the second loop needs. */
 template <class A, int WIDTH, int M, int N, class KIND, dq_task TASK>
 ES_DEVICE void dq_pass(const es_attention_call<A> *call,
                        rows_of_dq<WIDTH, M> *rows, tile_pair<A> own, A *stages,
@@ -234,8 +235,8 @@ ES_DEVICE void take_means(rows_of_dq<WIDTH, M> *rows)
         }
 }
 
-/* Starts copying queries and dy to the block's own tiles, and y to y_tile, the
- * memory of the second stage. */
+/* Starts copying queries and dy to the block's own tiles, and y to y_tile, a
+ * buffer that later holds tiles of keys and values. */
 template <class A, int WIDTH>
 ES_DEVICE void fetch_queries(const es_attention_call<A> *call, A *own,
                              A *y_tile, es_tile_place place)

@@ -11,30 +11,33 @@ template <int WIDTH>
 struct backward_shape {
     enum {
         M = WIDTH <= 64 ? 2 : 1,
-        N = WIDTH <= 64 ? 32 : 64,      /* keys per step in the kernel for dq */
-        KEY_N = WIDTH == 64 ? 16 : 32,  /* queries per step in the kernel for
-                                         * dk and dv */
-        KEY_END = WIDTH < 64 ? 32 : 16, /* queries per step in the kernel for
-                                         * dk and dv, after the diagonal */
+        N = WIDTH <= 64 ? 32 : 64, /* keys that a warp processes at a time in
+                                      the kernel for dq */
+        KEY_N = WIDTH == 64 ? 16 : 32, /* queries that a warp processes at a
+                                          time in the kernel for dk and dv */
+        /* queries that a warp processes at a time after the diagonal */
+        KEY_END = WIDTH < 64 ? 32 : 16,
         OWN = 16 * M * ES_MMA_WARPS,
         OWN_SIZE = OWN * WIDTH,
         OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
         STAGE = 2 * OTHER_SIZE,
-        SIZE = 2 * OWN_SIZE + 2 * STAGE /* the block's own rows and two
-                                         * stages */
+        /* The block's own rows of two arrays, and two buffers for other rows.
+         */
+        SIZE = 2 * OWN_SIZE + 2 * STAGE
     };
 };
 
-/* Returns true if this lane's row sees element i of the 8 other rows that start
- * at 8 n. The row is one of 16 rows that start at 16 m. */
+/* Returns true if element i of this lane's sums is visible, in a block of 16
+ * own rows from row 16 m on and 8 other rows from row 8 n on. */
 template <es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE bool sees(int m, int n, int i)
 {
     return es_mma_sees<OWNER, DIAGONAL>(16 * m + i / 2 * 8, 8 * n, i);
 }
 
-/* Tiles of two arrays in shared memory: either the block's own rows, or a stage
- * of other rows. Products of x give scores, products of y give g = dy . v. */
+/* Tiles of two arrays in shared memory, either of the block's own rows or of
+ * other rows, in one of two buffers. Products of x give scores, products of y
+ * give g = dy . v. */
 template <class A>
 struct tile_pair {
     const A *x, *y;
@@ -48,9 +51,9 @@ struct source_pair {
     int x_stride, y_stride;
 };
 
-/* Returns this thread's sources. The empty assembler statement makes the
- * compiler keep the two pointers in registers, instead of the values from which
- * it could recompute them. */
+/* Returns the two addresses from which this thread copies. The empty assembler
+ * statement makes the compiler keep the two pointers in registers, instead of
+ * the values from which it could recompute them. */
 template <class A, int WIDTH>
 ES_DEVICE source_pair<A> source_of(const A *x, int x_stride, const A *y,
                                    int y_stride)
@@ -77,8 +80,8 @@ ES_DEVICE void fetch_pair(const es_attention_call<A> *call, A *tiles,
     es_cp_commit();
 }
 
-/* keys_of returns the sources of a head's keys and values, and queries_of the
- * sources of its queries and dy. */
+/* keys_of returns the addresses from which this thread copies a head's keys and
+ * values, and queries_of those for its queries and dy. */
 template <class A, int WIDTH>
 ES_DEVICE source_pair<A> keys_of(const es_attention_call<A> *call, int head)
 {
@@ -113,16 +116,16 @@ ES_DEVICE es_row_gradient open_gradient(const es_attention_call<A> *call,
     return gradient;
 }
 
-/* Values of the queries of a stage (one of two buffers) in shared memory. A
- * thread reads them with two loads per query. */
+/* Values of queries in one of the two buffers in shared memory. A thread reads
+ * them with two loads per query. */
 typedef struct query_rows {
     float4 weight[ES_MMA_OTHERS]; /* anchor, inverse, mean and weight of
                                    * es_row_gradient */
     float2 scale[ES_MMA_OTHERS];  /* scale2, factor */
 } query_rows;
 
-/* Loads the values of a stage's queries from query `first` on. Writes zeros
- * beyond the last query. */
+/* Loads the values of the queries from query `first` on into one of the two
+ * buffers. Writes zeros beyond the last query. */
 template <class A, class KIND>
 ES_DEVICE void load_query_rows(const es_attention_call<A> *call,
                                query_rows *out, int head, int first)

@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-/** The kind of rows that a block owns. */
+/** The rows that are divided among the thread blocks: queries or keys. */
 typedef enum es_tile_owner { ES_OWN_QUERIES, ES_OWN_KEYS } es_tile_owner;
 
 /** Returns the number of tiles of `size` rows that cover n_ctx positions. */
@@ -63,8 +63,8 @@ ES_BOTH es_tile_range es_tile_others(int first, int n_own, int n_other,
     return range;
 }
 
-/** Returns true if one of the rows at positions `own` and `other` is a query
- *  that sees the other row, a key. */
+/** One of the rows at positions `own` and `other` is a query, the other a key.
+ *  Returns true if the query sees the key. */
 ES_BOTH bool es_tile_visible(int own, int other, es_tile_owner owner)
 {
     return owner == ES_OWN_QUERIES ? other <= own : other >= own;
@@ -148,18 +148,20 @@ typedef struct es_tile_spot {
     int row, chunk;
 } es_tile_spot;
 
-/** Returns the lane's spot for a left operand of 16 rows and 2 chunks. The spot
- *  is also valid for two right operands of 16 rows and 8 columns (one chunk)
- *  each, which are loaded with transposition. */
+/** Returns the row and chunk that the lane passes to ldmatrix to load a left
+ *  operand of 16 rows and 2 chunks. They are also valid for two right operands
+ *  of 16 rows and 8 columns (one chunk) each, which are loaded with
+ *  transposition. */
 ES_BOTH es_tile_spot es_tile_left_spot(int lane)
 {
     es_tile_spot spot = {lane % 16, lane / 16};
     return spot;
 }
 
-/** Returns the lane's spot for two right operands that are stored transposed:
- *  the tile's 16 rows are the 8 columns of the first and of the second operand,
- *  and its 2 chunks are the operands' 16 rows. */
+/** Returns the row and chunk that the lane passes to ldmatrix to load two right
+ *  operands that are stored transposed: the tile's first 8 rows are the columns
+ *  of the first operand, the next 8 those of the second, and the tile's 2
+ *  chunks are the 16 rows of both operands. */
 ES_BOTH es_tile_spot es_tile_right_spot(int lane)
 {
     es_tile_spot spot = {lane % 8 + lane / 16 * 8, lane / 8 % 2};

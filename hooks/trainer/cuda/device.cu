@@ -8,7 +8,7 @@
 
 enum {
     N_STAGES = 2,
-    N_PLACES = 2, /* number of values of es_device_fetch's parameter `place` */
+    N_PLACES = 2, /* number of host buffers for es_device_fetch */
     STAGE_BYTES = 4 << 20,
     MAX_SEQUENCES = 64,
     FREE_SHARED = 48 << 10, /* shared memory in bytes that a kernel may use
@@ -95,7 +95,7 @@ static es_status no_device(void)
             "CUDA: no device is visible with CUDA_VISIBLE_DEVICES=%s: unset "
             "it, or give --backend cpu",
             visible);
-    return es_fail(ES_EIO, "CUDA: no device: give --backend cpu");
+    return es_fail(ES_EIO, "CUDA: no device is available; give --backend cpu");
 }
 
 /* Returns the oldest driver branch that supports programs built with this
@@ -112,8 +112,9 @@ static es_status count_devices(int *n)
     *n = 0;
     cudaError_t code = cudaDriverGetVersion(&driver);
     if (code == cudaSuccess && driver == 0)
-        return es_fail(ES_EIO, "CUDA: no driver: install one, or give "
-                               "--backend cpu");
+        return es_fail(ES_EIO,
+                       "CUDA: no driver is installed; install one, or give "
+                       "--backend cpu");
     if (code == cudaSuccess)
         code = cudaRuntimeGetVersion(&runtime);
     if (code == cudaSuccess)
@@ -128,7 +129,7 @@ static es_status count_devices(int *n)
     if (code == cudaErrorNoDevice || (code == cudaSuccess && *n == 0))
         return no_device();
     if (code != cudaSuccess)
-        return es_fail(ES_EIO, "CUDA: %s: give --backend cpu",
+        return es_fail(ES_EIO, "CUDA: %s; give --backend cpu",
                        cudaGetErrorString(code));
     return ES_OK;
 }
@@ -169,11 +170,11 @@ static es_status choose_device(es_device_facts *facts)
         return status;
     if (code != cudaSuccess)
         return es_fail(code == cudaErrorMemoryAllocation ? ES_ENOMEM : ES_EIO,
-                       "CUDA: %s: %s: give --backend cpu", facts->name,
+                       "CUDA: %s: %s; give --backend cpu", facts->name,
                        cudaGetErrorString(code));
     return es_fail(ES_EIO,
                    "CUDA: %s has compute capability %d.%d, but %d.0 is "
-                   "required: give --backend cpu",
+                   "required; give --backend cpu",
                    p.name, p.major, p.minor, OLDEST);
 }
 
@@ -366,8 +367,8 @@ void es_device_load(es_device *device, void *out, const void *in, size_t bytes)
     }
 }
 
-/* Enlarges the buffer of `place` to at least `bytes` bytes. Returns false after
- * an error. */
+/* Enlarges host buffer number `place` (see es_device_fetch) to at least `bytes`
+ * bytes. Returns false after an error. */
 static bool grow_place(es_device *device, int place, size_t bytes)
 {
     stage *s = &device->places[place];

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/** Number of elements of type X in a pack. */
+/** Number of elements of type X in a pack of 16 bytes. */
 template <class X>
 constexpr int es_lanes = ES_PACK / (int)sizeof(X);
 
@@ -23,9 +23,8 @@ static inline bool es_packs_fit(const X *...arrays)
 }
 
 /**
- * Loads W consecutive elements as f32. If W is a multiple of the number of
- * elements in a pack, reads packs, which must be aligned to 16 bytes; otherwise
- * reads single elements.
+ * Loads W consecutive elements as f32. If W elements fill whole packs of 16
+ * bytes, reads packs, which must be aligned; otherwise reads single elements.
  */
 template <int W, class X>
 ES_DEVICE void es_load(float (&out)[W], const X *from)
@@ -97,8 +96,8 @@ ES_DEVICE void es_store(X *to, const float (&in)[W])
     }
 }
 
-/** Rounds half a pack of f32 numbers to the nearest elements of type X and
- *  stores them; `to` must be aligned to 8 bytes. */
+/** Rounds f32 numbers to the nearest elements of type X and stores them. The
+ *  elements fill half a pack, so `to` must be aligned to 8 bytes. */
 template <class X>
 ES_DEVICE void es_store_half(X *to, const float (&in)[es_lanes<X> / 2])
 {
@@ -119,9 +118,10 @@ ES_DEVICE void es_add_lanes(float *to, const float (&more)[W])
     es_store(to, sum);
 }
 
-/** Divides several arrays of n elements at the same indices into single
- *  elements and packs. The elements of all arrays have the same size. If the
- *  arrays' addresses differ modulo 16, there are no packs. */
+/** Divides the indices of several arrays of n elements into those processed
+ *  singly and those processed in packs of 16 bytes. The elements of all arrays
+ *  have the same size. If the arrays' addresses differ modulo 16, all elements
+ *  are processed singly. */
 template <class X, class... More>
 static inline es_split es_split_of(size_t n, const X *first,
                                    const More *...more)

@@ -1,7 +1,7 @@
 /* Implements cross-entropy. Each block processes one row of logits. If the loss
  * and its gradient are computed together, the row is read from memory only
  * once. A row may begin at any address, so it may have single elements before
- * and after its packs. */
+ * and after its packs of 16 bytes. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
@@ -12,8 +12,8 @@ typedef struct loss {
     int n_rows, vocab, stride;
 } loss;
 
-/* Maximum number of threads of a block. Each thread reads one or more packs of
- * a row. */
+/* Maximum number of threads of a block. Each thread reads one or more packs (16
+ * bytes) of a row. */
 #define MOST_THREADS 512
 
 /* State of a sum over a row: the largest number so far, and the sum of exp(x -
@@ -73,9 +73,9 @@ static __device__ online merge_block(online own, online *shared)
     return own;
 }
 
-/* Computes the calling thread's part of the sum over a row. Stores the packs
- * that the thread reads in `kept`, an array in shared memory, unless `kept` is
- * NULL. */
+/* Computes the calling thread's part of the sum over a row. Unless `kept` is
+ * NULL, also stores the logits that the thread reads in packs of 16 bytes in
+ * `kept`, an array in shared memory. */
 template <class A>
 static __device__ online read_row(const A *row, int vocab, uint4 *kept)
 {
@@ -168,8 +168,9 @@ static ES_DEVICE void write_gradient(A *row, size_t column, const A *from,
     es_store(row + column, x);
 }
 
-/* Replaces a row's logits by their gradient. Reads packs from `kept`, where
- * read_row has stored them, unless `kept` is NULL. */
+/* Replaces a row's logits by their gradient. Reads the logits from `kept`,
+ * where read_row has stored them in packs of 16 bytes, unless `kept` is
+ * NULL. */
 template <class A>
 static __device__ void differentiate_row(A *row, int vocab, const uint4 *kept,
                                          const row_gradient *g)

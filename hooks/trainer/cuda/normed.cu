@@ -1,19 +1,20 @@
 /* Computes weights from other weights: scales columns to a given length, g v /
  * |v| (WNorm), or divides a matrix by its largest singular value, m / sigma
- * (SNorm). Sums are computed in double, first over slabs of rows, then over the
- * slabs. */
+ * (SNorm). Sums are computed in double, first over groups of rows (slabs), then
+ * over the groups. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
 
-/* N_SLABS is the number of slabs of rows, each of which has a separate sum.
- * N_THREADS is the number of threads of a block. */
+/* N_SLABS is the number of groups of rows (slabs) whose sums are computed
+ * separately. N_THREADS is the number of threads of a block. */
 #define N_SLABS 32
 #define N_THREADS 64
 #define PACK es_lanes<float>
 
-/* Layout of the scratch memory: the sums of slabs (slabs,2,width), then the
- * totals of all slabs (2,width), then a single number. */
+/* Layout of the scratch memory: two sums for each slab (group of rows) and
+ * column, (slabs,2,width); then the totals over all slabs, (2,width); then a
+ * single number. */
 typedef struct normed_layout {
     double *slabs, *sums, *one;
 } normed_layout;
@@ -39,8 +40,9 @@ static __device__ size_t row_at(const es_columns *c, int i)
     return (size_t)i * (size_t)c->stride + (size_t)c->first;
 }
 
-/* Returns the number of columns that a thread processes: a pack if the selected
- * columns of all arrays begin and end at multiples of a pack, otherwise 1. */
+/* Returns the number of columns that a thread processes: as many as a pack of
+ * 16 bytes holds if the selected columns of all arrays begin and end at
+ * multiples of a pack, otherwise 1. */
 template <class... X>
 static int choose_lanes(const es_columns *c, const X *...arrays)
 {
@@ -48,8 +50,9 @@ static int choose_lanes(const es_columns *c, const X *...arrays)
     return uneven == 0 && es_packs_fit(arrays...) ? PACK : 1;
 }
 
-/* Returns a grid in which blockIdx.x selects columns and blockIdx.y a slab of
- * rows. Slab s consists of rows s, s + n_slabs, s + 2 n_slabs and so on. */
+/* Returns a grid in which blockIdx.x selects columns and blockIdx.y one of
+ * n_slabs groups of rows, called slabs. Slab s consists of rows s, s + n_slabs,
+ * s + 2 n_slabs and so on. */
 static dim3 column_grid(const es_columns *c, int lanes, unsigned n_slabs)
 {
     const size_t columns = (size_t)N_THREADS * (size_t)lanes;
@@ -65,9 +68,9 @@ static __device__ int own_column()
 
 /* --- columns -------------------------------------------------------------- */
 
-/* Computes two sums per column for each slab of rows, in slabs (slabs,2,n): the
- * sum of squares of x, and the dot product of x and y. The dot product is 0 if
- * y is NULL. */
+/* For each slab of rows (see column_grid) and each column, computes the sum of
+ * squares of x and the dot product of x and y, and writes both to slabs
+ * (slabs,2,n). The dot product is 0 if y is NULL. */
 template <int W>
 static __global__ void column_products_kernel(double *slabs, const float *x,
                                               const float *y, es_columns c)
@@ -140,8 +143,8 @@ static __global__ void scale_columns_kernel(float *y, const float *x,
     }
 }
 
-/* Returns a grid like column_grid, for kernels without sums: the number of
- * slabs is chosen so that all multiprocessors are used. */
+/* Returns a grid like column_grid, for kernels without sums. The number of
+ * slabs (groups of rows) is chosen so that all multiprocessors are used. */
 static dim3 row_grid(const es_backend *backend, const es_columns *c, int lanes)
 {
     const size_t columns = column_grid(c, lanes, 1).x;
@@ -262,7 +265,8 @@ static __device__ double row_product(const float *x, const float *row, int n)
     return es_warp_sum(sum);
 }
 
-/* Computes out (n_in) = m u. Each warp processes one row at a time. */
+/* Computes out (n_in), the product of the matrix m and the vector u. Each warp
+ * processes one row of m at a time. */
 static __global__ void rows_along_kernel(double *out, const float *m,
                                          const float *u, es_columns c)
 {
@@ -275,8 +279,8 @@ static __global__ void rows_along_kernel(double *out, const float *m,
     }
 }
 
-/* Computes m^T y for y = m u, the result of rows_along_kernel: writes each
- * slab's contribution to slabs (slabs,n). */
+/* Computes m^T y from the vector y = m u, which rows_along_kernel has computed.
+ * For each slab of rows, writes its contribution to slabs (slabs,n). */
 template <int W>
 static __global__ void columns_along_kernel(double *slabs, const float *m,
                                             const double *along, es_columns c)
@@ -400,8 +404,9 @@ static void spectral_norm(es_backend *backend, es_mem *w, es_mem *sigma,
     scale_columns(backend, w, m, inverse, false, c);
 }
 
-/* Computes the dot product of the matrices x and y: writes each block's
- * contribution to pieces (blocks). A warp processes one row at a time. */
+/* Computes the dot product of the matrices x and y; each block of threads
+ * writes its contribution to one element of `pieces`. A warp processes one row
+ * at a time. */
 static __global__ void product_kernel(double *pieces, const float *x,
                                       const float *y, es_columns c)
 {

@@ -188,8 +188,8 @@ static __device__ void merge_lanes(es_head_sums *share)
                 : es_warp_sum(share->values[i]);
 }
 
-/* Merges the results of the warps for a sequence, and completes the
- * sequence. */
+/* Merges the sums of all warps over the rows of a sequence, and computes the
+ * series' values from the merged sums. */
 static __device__ void end_sequence(es_head_sums *share,
                                     const es_head_sums *warps, int n_warps)
 {
@@ -286,8 +286,8 @@ static ES_DEVICE void add_activations(es_layer_sums *to, const A *x)
     }
 }
 
-/* Writes to pieces (blocks), for each block, the sum of squares and the number
- * of non-finite values of the activations that the block has read. */
+/* Each block of threads writes one element of `pieces`: the sum of squares and
+ * the number of non-finite values of the activations that it has read. */
 template <class A>
 static __global__ void activation_stats_kernel(es_layer_sums *pieces,
                                                const A *x, es_split split)

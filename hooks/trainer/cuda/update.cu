@@ -112,7 +112,7 @@ static ES_DEVICE void store_copy(A *copy, const float (&p)[W])
         es_store(copy, p);
 }
 
-/* Rates and factors that are the same for all parameters. */
+/* Factors of AdamW's update that are the same for all parameters. */
 typedef struct adamw_rates {
     float scale, keep, rate, root;
 } adamw_rates;

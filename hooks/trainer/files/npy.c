@@ -187,7 +187,7 @@ typedef struct source {
 static es_status read_exactly(source *from, void *out, size_t n)
 {
     if (n > from->left)
-        return es_fail(ES_EFORMAT, "%s: cut off: %zu bytes are missing",
+        return es_fail(ES_EFORMAT, "%s: cut off; %zu bytes are missing",
                        from->path, n - from->left);
     uint64_t offset = from->size - from->left;
     from->left -= n;
@@ -234,7 +234,7 @@ static es_status read_data(source *from, es_npy *out)
         return es_fail(ES_EFORMAT, "%s: %zu unexpected bytes after the array",
                        from->path, from->left - bytes);
     if (bytes > from->left) /* a wrong shape must not cause a huge allocation */
-        return es_fail(ES_EFORMAT, "%s: cut off: %zu bytes are missing",
+        return es_fail(ES_EFORMAT, "%s: cut off; %zu bytes are missing",
                        from->path, bytes - from->left);
     es_status status = es_alloc(&out->data, bytes, 1, from->path);
     return status < 0 ? status : read_exactly(from, out->data, bytes);

@@ -59,8 +59,8 @@ static void plan_ffn(plan *to, const es_model *model, int index)
     const size_t d = (size_t)config->d_model;
     const size_t act = model->ops->activation_size;
     const bool is_scaled = es_model_is_scaled(model, index);
-    /* If no array is assigned to `middle`, it uses the memory of the sum that
-     * is computed next. */
+    /* In all other cases `middle` needs no separate array and shares the memory
+     * of the sum that is computed next. */
     if (!es_model_traits(model)->is_parallel || is_scaled)
         take_array(to, &layer->middle, n, d, act);
     /* Simplified blocks have no norm before the FFN, which uses the output of
@@ -108,8 +108,8 @@ static void plan_layer(plan *to, const es_model *model, int index)
         return;
     const size_t heads = (size_t)es_model_config_query_width(config);
     const bool has_norm = es_model_value(model, index, ES_ROLE_LN_1_WEIGHT);
-    /* A norm after the sub-block writes its output to u2, so only its
-     * statistics need memory. */
+    /* If the norm follows attention (post-norm), its output goes to the array
+     * u2, so only its statistics need memory here. */
     if (has_norm && es_model_traits(model)->is_post_norm) {
         take_array(to, &layer->mean1, n, 1, f4);
         take_array(to, &layer->rstd1, n, 1, f4);

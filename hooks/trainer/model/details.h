@@ -70,13 +70,13 @@
 #include "analyzer/heads/details.h"
 #include "hooks/trainer/model/model.h"
 
-/** Returns true if measured passes of the model record the detail. This depends
- *  on config->record, the back-end and the architecture. */
+/** Returns true if the model computes this statistic when a pass is measured.
+ *  This depends on config->record, the back-end and the architecture. */
 bool es_detail_exists(const es_model *model, es_detail detail);
 
-/** Returns false if the detail describes the FFN or a normalised matrix, and
- *  the layer does not have it; the detail's value is then missing. Details
- *  whose source is ES_DETAIL_RANGE or ES_DETAIL_POLYNOMIAL are not checked. */
+/** Returns false if the statistic describes the FFN or a normalised matrix that
+ *  the layer does not have; its value is then missing. Details whose source is
+ *  ES_DETAIL_RANGE or ES_DETAIL_POLYNOMIAL are not checked. */
 bool es_detail_is_of_layer(const es_model_config *config, es_detail detail,
                            int layer);
 
@@ -86,13 +86,13 @@ bool es_model_takes_scores(const es_model *model);
 
 /**
  * Selects whether measured passes, from the next es_model_begin on, also
- * measure the expensive details, which are the details of the attention's
+ * compute the expensive details: the additional statistics of the attention's
  * inputs, of the weights and of the update. The default is true.
  */
 void es_model_measure_all(es_model *model, bool all);
 
-/** Details of the passes between es_model_begin and es_model_end; es_measure
- *  adds them up. */
+/** The details (additional statistics) of the passes between es_model_begin and
+ *  es_model_end. es_measure adds up the details of several such calls. */
 typedef struct es_detail_sums {
     const es_head_details *heads; /* (L,H); NULL if no details were measured */
     const es_layer_details *layers; /* (L) */
@@ -101,8 +101,8 @@ typedef struct es_detail_sums {
 
 es_detail_sums es_model_details(const es_model *model);
 
-/** Add the sums and extremes of another report to `to`. The details of weights
- *  and of a step in `to` remain unchanged. */
+/** Add the sums and extremes in `more` to those in `to`. The statistics of
+ *  weights and of the update in `to` remain unchanged. */
 void es_head_details_add(es_head_details *to, const es_head_details *more);
 void es_layer_details_add(es_layer_details *to, const es_layer_details *more);
 
@@ -111,18 +111,21 @@ void es_layer_details_add(es_layer_details *to, const es_layer_details *more);
 /** Returns true if measured passes record any details. */
 bool es_model_has_details(const es_model *model);
 
-/** Measures the details of a layer's attention, and adds them to the sums of
- *  its heads. Must be called right after the attention, while the data are in
- *  the cache. */
+/** Computes the details (additional statistics) of a layer's attention, and
+ *  adds them to the sums of its heads. Must be called right after the
+ *  attention, while the data are in the cache. */
 void es_model_detail_attention(const es_model *model, int layer);
 
-/** Measures the details of the block's output, which has just been written. */
+/** Computes the details (additional statistics) of the output of layer `layer`,
+ *  which has just been written. */
 void es_model_detail_block(const es_model *model, int layer);
 
-/** Measures the details of the weights of the last pass, if they are due. */
+/** Computes the statistics of the weights that the last pass used, if this step
+ *  records them. */
 void es_model_detail_weights(es_model *model);
 
-/** Measures the details of the step that has just been taken. */
+/** Computes the statistics of the update that has just been made, such as
+ *  update_ratio. */
 void es_model_detail_step(es_model *model, const es_train_config *train);
 
 #endif

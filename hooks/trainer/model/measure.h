@@ -63,15 +63,17 @@ const float *es_measure_parameters(const es_measure *measure,
  *  none. */
 const float *es_measure_members(const es_measure *measure);
 
-/** Returns true if the added passes measured the detail. Some details are not
- *  part of every record, or are measured in training steps only. */
+/** Returns true if the added passes computed this statistic (details.h). Some
+ *  statistics are not part of every record, or are computed in training steps
+ *  only. */
 bool es_measure_has_detail(const es_measure *measure, es_detail detail);
 
 /**
- * Returns the values of a detail for which es_measure_has_detail is true, (L,H)
- * or (L), borrowed until the next call or reset. A detail of the FFN is
- * es_missing() in layers without an FFN; values that are not finite are NaN.
- * Details of weights and of a step are from the first passes that were added.
+ * Returns the values of a detail (an additional statistic, see details.h) for
+ * which es_measure_has_detail is true, (L,H) or (L), borrowed until the next
+ * call or reset. A detail of the FFN is es_missing() in layers without an FFN;
+ * values that are not finite are NaN. Details of weights and of a step are from
+ * the first passes that were added.
  */
 const float *es_measure_detail(es_measure *measure, es_detail detail);
 

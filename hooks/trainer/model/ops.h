@@ -40,14 +40,14 @@ enum { ES_N_SAVED = 4 };
 /** Target value that marks a row without a target. */
 enum { ES_NO_TARGET = -1 };
 
-/** Maximum number of sequences that a back-end can capture. */
+/** Maximum number of sequences of operations that a back-end can capture. */
 enum { ES_MAX_SEQUENCES = 21 };
 
 /**
  * Forward operations that compute division, inverse root and gate with
  * polynomials (analyzer/polynomial), or that observe the inputs. Each operation
- * adds its inputs and their number to `found` (1) es_findings, which the host
- * has initialised. It computes its result (y or post) with the polynomial
+ * adds its inputs and their number to `found`, a single es_findings, which the
+ * host has initialised. It computes its result (y or post) with the polynomial
  * `how`; if the result and `how` are NULL, it only observes the inputs.
  * Activations are float32.
  */
@@ -87,7 +87,8 @@ typedef struct es_ops {
     bool finds_peaks; /* linear_act finds the peak (largest |x|) of `pre`
                          (es_act.peak), and norms find the peak of their
                          input */
-    const es_detail_ops *details; /* NULL if details are not supported */
+    const es_detail_ops *details; /* operations for additional statistics
+                                     (details.h); NULL if not supported */
     /* NULL if --inference polynomial is not supported */
     const es_polynomial_ops *polynomial;
     /* NULL if gradients are exchanged through the host */
@@ -141,11 +142,11 @@ typedef struct es_ops {
                   size_t bytes);
     void (*load)(es_backend *backend, void *out, const es_mem *in,
                  size_t bytes);
-    /** fetch starts a copy to place 0 or 1, and fetched waits for this copy,
-     *  but not for operations that were called after fetch. *out is borrowed
-     *  until the next fetch to the same place. Returns the statuses of
-     *  `status`; *out is NULL on an error. Both functions are NULL if not
-     *  supported. */
+    /** fetch starts a copy to one of two host buffers, number `place` (0 or 1).
+     *  fetched waits for this copy, but not for operations that were called
+     *  after fetch. *out is borrowed until the next fetch to the same buffer.
+     *  Returns the statuses of `status`; *out is NULL on an error. Both
+     *  functions are NULL if not supported. */
     void (*fetch)(es_backend *backend, int place, const es_mem *in,
                   size_t bytes);
     es_status (*fetched)(es_backend *backend, const void **out, int place);
@@ -195,58 +196,60 @@ typedef struct es_ops {
 
     /* --- embedding ------------------------------------------------------- */
 
-    /** Computes the embedding: x (N,d) act = wte[token] + wpe[position]; wpe
-     *  may be NULL. tokens (B,T) int32 in [0,V). */
+    /** Computes the embedding x = wte[token] + wpe[position], activations of
+     *  shape (N,d); wpe may be NULL. tokens (B,T) int32 in [0,V). */
     void (*embed)(es_backend *backend, es_mem *x, const es_mem *tokens,
                   const es_mem *wte, const es_mem *wpe, int n_batch, int n_ctx,
                   int width);
-    /** Backward pass of embed: adds the gradient dx (N,d) act to dwte (V,d) and
-     *  dwpe (T,d); dwpe may be NULL. */
+    /** Backward pass of embed: adds the gradient dx, activations of shape
+     *  (N,d), to dwte (V,d) and dwpe (T,d); dwpe may be NULL. */
     void (*embed_backward)(es_backend *backend, es_mem *dwte, es_mem *dwpe,
                            const es_mem *tokens, const es_mem *dx, int n_batch,
                            int n_ctx, int width);
 
-    /** Cuts images with pixels (B,C S S) int32 into patches (N,C P P) act; a
-     *  pixel x becomes 2 x / (levels - 1) - 1. The first row of each image,
-     *  which belongs to the class token, is 0. */
+    /** Cuts images of S x S pixels and C channels into patches of P x P pixels.
+     *  `pixels` is int32 of shape (B, C*S*S); `patches` is of type act and
+     *  shape (N, C*P*P). A pixel x becomes 2 x / (levels - 1) - 1. The first
+     *  row of each image, which belongs to the class token, is 0. */
     void (*cut_patches)(es_backend *backend, es_mem *patches,
                         const es_mem *pixels, const es_image *image,
                         int n_batch, int n_ctx);
-    /** Sets the rows of the class token in x (N,d) act to `first` (d) f32, and
-     *  adds wpe (T,d) f32 to all rows. */
+    /** Sets the rows of the class token in x to `first`, and then adds the
+     *  position embeddings wpe to all rows. x is of type act and shape (N,d);
+     *  `first` (d) and wpe (T,d) are f32. */
     void (*place_patches)(es_backend *backend, es_mem *x, const es_mem *first,
                           const es_mem *wpe, int n_batch, int n_ctx, int width);
     /** Backward pass of place_patches: adds to dfirst (d) and dwpe (T,d) f32,
-     *  and sets the rows of the class token in dx (N,d) act to 0. */
+     *  and sets the rows of the class token in dx to 0. */
     void (*place_patches_backward)(es_backend *backend, es_mem *dx,
                                    es_mem *dfirst, es_mem *dwpe, int n_batch,
                                    int n_ctx, int width);
 
     /* --- normalisation --------------------------------------------------- */
 
-    /** Computes LayerNorm: y (n,width) act; mean, rstd (n) f32 for the
-     *  backward pass. `peak` receives the peak of x (see find_peak); NULL: not
-     *  needed. */
+    /** Computes LayerNorm. y are activations of shape (n,width); mean and rstd
+     *  (n) f32 are kept for the backward pass. If `peak` is not NULL, it
+     *  receives the peak (largest |x|) of the input x. */
     void (*layer_norm)(es_backend *backend, es_mem *y, es_mem *mean,
                        es_mem *rstd, es_mem *peak, const es_mem *x,
                        const es_mem *weight, const es_mem *bias, int n_rows,
                        int width, float epsilon);
-    /** Backward pass of layer_norm: adds to dx (n,width) act, and to dweight
-     *  and dbias (width) f32. */
+    /** Backward pass of layer_norm: adds to the gradients dx (n,width), dweight
+     *  (width) f32 and dbias (width) f32. */
     void (*layer_norm_backward)(es_backend *backend, es_mem *dx,
                                 es_mem *dweight, es_mem *dbias,
                                 const es_mem *dy, const es_mem *x,
                                 const es_mem *mean, const es_mem *rstd,
                                 const es_mem *weight, int n_rows, int width);
 
-    /** Computes RMSNorm: y (n,width) act = x rstd weight, rstd (n) f32 = 1 /
-     *  sqrt(mean x^2 + epsilon), for the backward pass. Zhang and Sennrich,
-     *  2019. */
+    /** Computes RMSNorm (Zhang and Sennrich, 2019): y = x rstd weight with rstd
+     *  = 1 / sqrt(mean x^2 + epsilon). y (n,width) is of type act; rstd (n) f32
+     *  is kept for the backward pass. */
     void (*rms_norm)(es_backend *backend, es_mem *y, es_mem *rstd, es_mem *peak,
                      const es_mem *x, const es_mem *weight, int n_rows,
                      int width, float epsilon);
-    /** Backward pass of rms_norm: adds to dx (n,width) act and to dweight
-     *  (width) f32. */
+    /** Backward pass of rms_norm: adds to the gradients dx (n,width) and
+     *  dweight (width) f32. */
     void (*rms_norm_backward)(es_backend *backend, es_mem *dx, es_mem *dweight,
                               const es_mem *dy, const es_mem *x,
                               const es_mem *rstd, const es_mem *weight,
@@ -254,8 +257,8 @@ typedef struct es_ops {
 
     /* --- matrix products ------------------------------------------------- */
 
-    /** Computes y (n,out) act = x W + b, or with a residual r (n,out) y = r + x
-     *  W + b; r may be the same array as y. */
+    /** Computes y = x W + b or, with a residual r, y = r + x W + b. y and r are
+     *  activations of shape (n,out); r may be the same array as y. */
     void (*linear)(es_backend *backend, es_mem *y, const es_mem *residual,
                    const es_mem *x, const es_linear *linear, int n_rows);
     /** Computes pre (n,out) = x W + b and post (n,out) = act(pre). The
@@ -265,7 +268,8 @@ typedef struct es_ops {
     void (*linear_act)(es_backend *backend, es_mem *pre, es_mem *post,
                        const es_mem *x, const es_linear *linear,
                        const es_act *act, int n_rows);
-    /** Computes dx (n,in) act = dy W^T, or dx += dy W^T if `add`. */
+    /** Computes the gradient dx = dy W^T, or dx += dy W^T if `add` is true; dx
+     *  are activations of shape (n,in). */
     void (*linear_backward_input)(es_backend *backend, es_mem *dx,
                                   const es_mem *dy, const es_linear *linear,
                                   int n_rows, bool add);
@@ -279,9 +283,9 @@ typedef struct es_ops {
                                 es_mem *dslope, const es_mem *dy,
                                 const es_mem *pre, const es_linear *linear,
                                 const es_act *act, int n_rows);
-    /** Converts d (n) act from the gradient of act(pre) to the gradient of pre
-     *  (n) act, and recomputes post (n) = act(pre). Supports only activations
-     *  that are not linear and have no learnt slope. */
+    /** Converts d from the gradient of act(pre) to the gradient of pre, and
+     *  recomputes post = act(pre). All are n activations. Supports only
+     *  activations that are not linear and have no learnt slope. */
     void (*act_backward)(es_backend *backend, es_mem *d, es_mem *post,
                          const es_mem *pre, const es_act *act, size_t n);
     /** Computes dweight f32 = x^T dy, or dweight += x^T dy if `add`, in the
@@ -294,9 +298,10 @@ typedef struct es_ops {
 
     /* --- attention ------------------------------------------------------- */
 
-    /** Rotates q and k of qkv (N,3d) act in place according to their positions.
-     *  `back` rotates in the opposite direction, which converts gradients of
-     *  rotated values to gradients of the values before the rotation. */
+    /** Rotates q and k in place according to their positions. qkv, of type act,
+     *  has the shape (N,3d). `back` rotates in the opposite direction, which
+     *  converts gradients of rotated values to gradients of the values before
+     *  the rotation. */
     void (*rotate)(es_backend *backend, es_mem *qkv,
                    const es_attention *attention, bool back);
     /**
@@ -311,9 +316,9 @@ typedef struct es_ops {
     void (*attention)(es_backend *backend, es_mem *y, es_mem *saved,
                       const es_row_mem *rows, const es_mem *qkv,
                       const es_attention *attention);
-    /** Computes attention of an encoder. Each query sees all keys of its
-     *  sequence except those whose token (B,T) int32 is `padding`, or all keys
-     *  if tokens is NULL. Statistics of padding rows are es_missing(), and
+    /** Computes attention of an encoder. Each query sees the keys of its
+     *  sequence whose token is not `padding`, or all keys if `tokens`, int32 of
+     *  shape (B,T), is NULL. Statistics of padding rows are es_missing(), and
      *  their outputs are 0. The other arguments are those of `attention`. */
     void (*attention_whole)(es_backend *backend, es_mem *y, es_mem *saved,
                             const es_row_mem *rows, const es_mem *qkv,
@@ -362,21 +367,21 @@ typedef struct es_ops {
                             es_mem *dtheta, const es_mem *entropy,
                             const es_penalty *penalty, float scale,
                             const es_mem *control);
-    /** Adds the row statistics (L,B,H,T) of all layers to sums (L,H)
-     *  es_head_sums, which the host has initialised, like es_head_sums_add_rows
-     *  for each layer. */
+    /** Adds the row statistics of all layers, (L,B,H,T), to `sums`, an array
+     *  (L,H) of es_head_sums that the host has initialised. Treats each layer
+     *  as es_head_sums_add_rows does. */
     void (*measure_rows)(es_backend *backend, es_mem *sums,
                          const es_row_mem *rows, int n_layer, int n_batch,
                          int n_head, int n_ctx);
 
     /* --- range losses: ranges.h ------------------------------------------ */
 
-    /** find_peak finds the largest |x| of x (n) act, n > 0, writes it with its
-     *  sign and index to peak (1) es_peak, and adds it to the peak's sum; among
-     *  equal values the first one is used. find_score_peak does the same for
-     *  the visible scores of PowerSoftmax, from `saved` and qkv (N,3d) act
-     *  (rotated if the model rotates); the peak is 0 if all rows are
-     *  padding. */
+    /** find_peak finds the largest |x| of the n > 0 activations x, and writes
+     *  it with its sign and index to `peak`, a single es_peak; among equal
+     *  values the first one is used. Adds it to the peak's sum, too.
+     *  find_score_peak does the same for the visible scores of PowerSoftmax,
+     *  computed from `saved` and qkv (N,3d), which is rotated if the model
+     *  rotates. The peak is 0 if all rows are padding. */
     void (*find_peak)(es_backend *backend, es_mem *peak, const es_mem *x,
                       size_t n);
     void (*find_score_peak)(es_backend *backend, es_mem *peak,
@@ -384,9 +389,9 @@ typedef struct es_ops {
                             const es_attention *attention,
                             const es_sight *sight);
     /** pull_peak adds scale * loss_scale * sign, the gradient of the range
-     *  loss, to dx act at the index of the peak. pull_score_peak adds the
-     *  gradient of the largest score to dqkv (N,3d) act. loss_scale is read
-     *  from `control` (es_control) and is 1 if `control` is NULL. */
+     *  loss, to the element of dx at the index of the peak. pull_score_peak
+     *  adds the gradient of the largest score to dqkv (N,3d). loss_scale is
+     *  read from `control` (es_control) and is 1 if `control` is NULL. */
     void (*pull_peak)(es_backend *backend, es_mem *dx, const es_mem *peak,
                       float scale, const es_mem *control);
     void (*pull_score_peak)(es_backend *backend, es_mem *dqkv,
@@ -415,50 +420,53 @@ typedef struct es_ops {
                          es_mem *dq_weight, es_mem *dk_weight,
                          const es_mem *dqkv, const es_mem *rstd,
                          const es_sharing *sharing);
-    /** Computes y (n) act = gate sigmoid(gate) up. */
+    /** Computes y = gate sigmoid(gate) up for n activations each. */
     void (*swiglu)(es_backend *backend, es_mem *y, const es_mem *gate,
                    const es_mem *up, size_t n);
-    /** Backward pass of swiglu: converts d (n) act from the gradient of y to
-     *  the gradient of up, replaces gate by its gradient, and recomputes y, so
-     *  that y need not be kept. */
+    /** Backward pass of swiglu: converts d from the gradient of y to the
+     *  gradient of up, replaces gate by its gradient, and recomputes y, so that
+     *  y need not be kept. */
     void (*swiglu_backward)(es_backend *backend, es_mem *d, es_mem *gate,
                             es_mem *y, const es_mem *up, size_t n);
 
     /* --- family sas ------------------------------------------------------- */
 
-    /** Computes the heads' outputs of family sas: y (N,d) act = a v + b heads -
-     *  c (mean of v up to the token), where each head has separate gains a, b,
-     *  c in gains (3,H) f32; v is part of qkv. */
+    /** Computes the outputs of the heads in family sas: y = a v + b heads - c
+     *  (mean of v up to the token). y is of type act and shape (N,d), and v is
+     *  part of qkv. Each head has separate gains a, b and c, the rows of
+     *  `gains`, f32 of shape (3,H). */
     void (*shape_heads)(es_backend *backend, es_mem *y, const es_mem *heads,
                         const es_mem *qkv, const es_mem *gains,
                         const es_attention *attention);
-    /** Backward pass of shape_heads: writes dheads (N,d) act, converts d from
-     *  the gradient of y to the gradient of v, and adds to dgains (3,H) f32. */
+    /** Backward pass of shape_heads: writes dheads, the gradient of `heads`,
+     *  converts d from the gradient of y to the gradient of v, and adds to
+     *  dgains (3,H) f32. */
     void (*shape_heads_backward)(es_backend *backend, es_mem *dheads, es_mem *d,
                                  es_mem *dgains, const es_mem *heads,
                                  const es_mem *qkv, const es_mem *gains,
                                  const es_attention *attention);
-    /** Adds gradients: y (n) act += x. */
+    /** Adds n gradients of activations: y += x. */
     void (*add_gradient)(es_backend *backend, es_mem *y, const es_mem *x,
                          size_t n);
 
     /* --- SM(gate): a sigmoid gate on the heads' outputs ------------------- */
 
-    /** Computes y (n) act = x sigmoid(gate). */
+    /** Computes y = x sigmoid(gate) for n activations each. */
     void (*gate)(es_backend *backend, es_mem *y, const es_mem *x,
                  const es_mem *gate, size_t n);
-    /** Backward pass of gate. With s = sigmoid(gate), computes dx (n) act = dy
-     *  s, where dx may be dy, and replaces gate by its gradient dy x s (1 -
-     *  s). */
+    /** Backward pass of gate. With s = sigmoid(gate), computes dx = dy s, where
+     *  dx may be the same array as dy, and replaces gate by its gradient dy x s
+     *  (1 - s). */
     void (*gate_backward)(es_backend *backend, es_mem *dx, es_mem *gate,
                           const es_mem *dy, const es_mem *x, size_t n);
 
     /* --- SM(clip tau): QK-Clip ------------------------------------------- */
 
-    /** For QK-Clip: raises out (H) f32 to the head's largest logit (after the
-     *  temperature and rounding to fp16) in the pass that wrote `saved`, if
-     *  that logit is larger; softmax attention only. NaN if a row of the head
-     *  was not finite, or if out was NaN. */
+    /** For QK-Clip of softmax attention: raises each head's element of `out`
+     *  (H) f32 to the head's largest logit in the pass that wrote `saved`, if
+     *  that logit is larger. The logit includes the temperature and the
+     *  rounding to fp16. An element becomes NaN if a row of its head was not
+     *  finite, and stays NaN. */
     void (*largest_logits)(es_backend *backend, es_mem *out,
                            const es_mem *saved, const es_attention *attention);
     /** Computes QK-Clip's factors (n) f32 from the largest logits (n) f32:
@@ -475,7 +483,8 @@ typedef struct es_ops {
 
     /* --- residual of the scaled FFNs ------------------------------------- */
 
-    /** Computes y (n) act = beta x + f / alpha; alpha, beta (1) f32. */
+    /** Computes y = beta x + f / alpha for n activations; alpha and beta are
+     *  single f32. */
     void (*combine)(es_backend *backend, es_mem *y, const es_mem *x,
                     const es_mem *f, const es_mem *alpha, const es_mem *beta,
                     size_t n);
@@ -487,9 +496,9 @@ typedef struct es_ops {
                              const es_mem *alpha, const es_mem *beta, size_t n);
 
     /**
-     * Computes y (n) act = r + x / (1 - rate) where x is kept and y = r where x
-     * is dropped. r is the residual, 0 if NULL; y may be r or x. A NaN stays
-     * NaN even if it is dropped.
+     * Computes n activations y: r + x / (1 - rate) where x is kept, and r where
+     * x is dropped. r is the residual, 0 if NULL; y may be the same array as r
+     * or x. A NaN stays NaN even if it is dropped.
      *
      *   pass  (1) uint64: number of the micro-batch in the training run
      */
@@ -501,9 +510,9 @@ typedef struct es_ops {
 
     /** Computes row_loss (n) f32 = -log softmax(logits)[target], and lse (n)
      *  f32 for the backward pass. If the back-end has add_share, a row whose
-     *  target is ES_NO_TARGET has loss 0 and no gradient. logits (n,V) act have
-     *  the row stride `stride`, which is V or row_stride(V); targets (n) int32
-     *  in [0,V). */
+     *  target is ES_NO_TARGET has loss 0 and no gradient. logits (n,V), which
+     *  are activations, have the row stride `stride`, which is V or
+     *  row_stride(V); targets (n) int32 in [0,V). */
     void (*cross_entropy)(es_backend *backend, es_mem *row_loss, es_mem *lse,
                           const es_mem *logits, const es_mem *targets,
                           int n_rows, int vocab, int stride);
@@ -520,7 +529,8 @@ typedef struct es_ops {
                                es_mem *logits, const es_mem *targets,
                                float scale, const es_mem *control, int n_rows,
                                int vocab, int stride);
-    /** Adds the mean of x (n) f32, computed in double, to sum (1) f64. */
+    /** Adds the mean of the n f32 numbers x, computed in double, to `sum`, a
+     *  single f64. */
     void (*add_mean)(es_backend *backend, es_mem *sum, const es_mem *x,
                      size_t n);
     /** Like add_mean, but adds the mean over only n_counted of the rows; the
@@ -579,20 +589,21 @@ typedef struct es_ops {
 
     /* --- statistics and update ------------------------------------------- */
 
-    /** Adds n activations to sums (1) es_layer_sums. */
+    /** Adds n activations to the statistics in `sums`, a single es_layer_sums.
+     */
     void (*activation_stats)(es_backend *backend, es_mem *sums, const es_mem *x,
                              size_t n);
-    /** Computes out (1) f64 = the sum of the squares of x (n) f32, in
-     *  double. */
+    /** Computes `out`, a single f64: the sum of the squares of the n f32
+     *  numbers x, in double. */
     void (*sum_squares)(es_backend *backend, es_mem *out, const es_mem *x,
                         size_t n);
     /**
-     * Sets grad_scale and skips of control (es_control) from squares (1) f64,
-     * the sum of squares of gradients that contain the factor loss_scale:
-     * grad_scale = 1 / loss_scale, times max_norm / norm if 0 < max_norm <
-     * norm; skips = 1 if `may_skip` and the norm or the loss (1) f64 (unless
-     * NULL) is not finite; otherwise skips is unchanged. A norm that is not
-     * finite does not clip.
+     * Sets the members grad_scale and skips of `control` (es_control).
+     * `squares`, one f64, is the sum of squares of the gradients, which contain
+     * the factor loss_scale. grad_scale becomes 1 / loss_scale, multiplied by
+     * max_norm / norm if 0 < max_norm < norm. A norm that is not finite does
+     * not clip. If `may_skip` is true and the norm or the loss, one f64, is not
+     * finite, skips becomes 1; otherwise it is unchanged. `loss` may be NULL.
      */
     void (*clip)(es_backend *backend, es_mem *control, const es_mem *squares,
                  const es_mem *loss, float max_norm, bool may_skip);

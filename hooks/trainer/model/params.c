@@ -97,11 +97,12 @@ static unsigned facts_of(const es_model_config *config, int layer)
 
 /* --- the table ------------------------------------------------------------ */
 
-/* The shape of an array has one letter per extent. V, T, H, d: see README.md;
- * m: width of the FFN; 3: 3d; k: 3, for q, k and v; 1: 1; q, K: total widths of
- * all queries and of all keys; w: width of a head; P: T plus the positions
- * before the first token; for images c: classes, C: channels, p: side of a
- * patch. */
+/* The shape of an array has one character per dimension. V, T, H and d are the
+ * sizes in README.md; m is the width of the FFN; 3 stands for 3d, and 1 for 1;
+ * k is 3 (for q, k and v); q and K are the total widths of all queries and of
+ * all keys; w is the width of a head; P is T plus the number of positions
+ * before the first token. For images, c is the number of classes, C the number
+ * of channels, and p the side of a patch. */
 typedef struct row {
     const char *name; /* name of the array; in a layer, the part after "h.L.";
                          NULL if the array does not exist */

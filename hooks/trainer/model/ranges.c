@@ -15,7 +15,7 @@ static const es_range_kind ranges[] = {[ES_PEAK_ATTN] = ES_RANGE_ATTN,
 
 size_t es_model_n_peaks(const es_model *model)
 {
-    /* the additional peak is that of the last norm */
+    /* one more element, for the last norm */
     return (size_t)model->config.n_layer * ES_N_PEAKS + 1;
 }
 

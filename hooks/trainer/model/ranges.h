@@ -15,8 +15,8 @@
 
 #include "hooks/trainer/model/model.h"
 
-/** Returns true if measured passes find ranges of this kind, which depends on
- *  the back-end, the architecture and the recorded set. */
+/** Returns true if measured passes determine ranges of this kind. This depends
+ *  on the back-end, the architecture and --record. */
 bool es_model_has_range(const es_model *model, es_range_kind range);
 
 /**
@@ -39,7 +39,8 @@ typedef enum es_peak_place {
     ES_N_PEAKS
 } es_peak_place;
 
-/** Returns the number of elements in the report's array `peaks`. */
+/** Returns the number of largest inputs that a measured pass of the model
+ *  determines. */
 size_t es_model_n_peaks(const es_model *model);
 
 /** Returns the memory in which the operation `place` must store its largest
@@ -47,9 +48,10 @@ size_t es_model_n_peaks(const es_model *model);
 es_mem *es_model_sought_peak(const es_model *model, int layer,
                              es_peak_place place);
 
-/** Find the largest |x| of x (n) act, or the largest score of the last
- *  attention, and store it as the largest input of the operation `place`. Both
- *  do nothing if this largest input is not needed. */
+/** es_model_find_peak finds the largest |x| of n activations, and
+ *  es_model_find_score_peak the largest score of the last attention. Both store
+ *  it as the largest input of the operation `place`. They do nothing if this
+ *  largest input is not needed. */
 void es_model_find_peak(const es_model *model, int layer, es_peak_place place,
                         const es_mem *x, size_t n);
 void es_model_find_score_peak(const es_model *model, int layer);

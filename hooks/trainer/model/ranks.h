@@ -1,5 +1,5 @@
-/** Sums over several ranks in a step; es_model_set_ranks of model.h sets the
- *  ranks. */
+/** Declares how a model adds up gradients and losses over the ranks of a
+ *  training run. es_model_set_ranks (model.h) sets the ranks. */
 #ifndef ES_MODEL_RANKS_H
 #define ES_MODEL_RANKS_H
 
@@ -31,9 +31,9 @@ bool es_model_reduces_by_device(const es_model *model);
 void es_model_reduce_layer(const es_model *model, int layer);
 es_status es_model_wait_ranks(es_model *model) ES_MUST_USE;
 
-/** Joins the reports of all ranks if the passes are common to all ranks: adds
- *  the first n_bytes of the other ranks' reports to the host's copy, which has
- *  just been loaded. Returns the errors of es_transport_gather. */
+/** If the ranks share the measured passes, adds the first n_bytes of the other
+ *  ranks' reports to this rank's copy on the host, which the caller has just
+ *  loaded. Returns the errors of es_transport_gather. */
 es_status es_model_join_reports(es_model *model, size_t n_bytes) ES_MUST_USE;
 
 #endif

@@ -266,7 +266,7 @@ static bool solve_row(double *a, double *c, size_t n)
     return true;
 }
 
-/* Adds c (n) to an array of `to` with n numbers. */
+/* Adds the n numbers c to an array of the model `to`, which has as many. */
 static es_status add_to_array(const job *j, int layer, es_role role,
                               const double *c, size_t n)
 {

@@ -1,5 +1,6 @@
-/* Connects the ranks: each rank sends a hello to rank 0, which answers with the
- * addresses of all ranks; then each rank connects to all lower ranks. */
+/* Connects the ranks: each rank sends a description of itself to rank 0, which
+ * answers with the addresses of all ranks; then each rank connects to all lower
+ * ranks. */
 #include "hooks/trainer/ranks/rendezvous.h"
 
 #include "hooks/trainer/ranks/address.h"
@@ -16,10 +17,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define HELLO_S 5.0   /* seconds to wait for a hello */
+#define HELLO_S 5.0   /* seconds to wait for the first message of a rank */
 #define NOTICE_S 10.0 /* seconds to wait before on_wait is called */
 
-/* A rank's description of itself, which is sent in this binary form. */
+/* A rank's description of itself, the first message on a connection, which is
+ * sent in this binary form. */
 typedef struct hello {
     int rank, world, pid;
     es_address place;
@@ -29,7 +31,7 @@ typedef struct hello {
 typedef struct meeting {
     const es_transport_options *options;
     es_peer *peers;
-    hello *all; /* (world), the hello of each rank */
+    hello *all; /* (world) descriptions of all ranks */
     bool *reports;
     int listener;
     double begun;
@@ -149,8 +151,8 @@ static bool is_in_meeting(const meeting *m, const hello *guest)
     return memcmp(guest->place.key, own->place.key, sizeof own->place.key) == 0;
 }
 
-/* Checks the hello of a rank that has connected. Returns ES_OK, or an error
- * whose message states the mismatch. */
+/* Checks the description that a connecting rank has sent. Returns ES_OK, or an
+ * error whose message states the mismatch. */
 static es_status check_guest(const meeting *m, const hello *guest)
 {
     const hello *own = &m->all[m->options->rank];
@@ -321,8 +323,8 @@ static es_status read_answer(meeting *m)
                : ES_DONE;
 }
 
-/* Connects to the rank at this address and sends a hello. Returns the
- * connection, or -1. */
+/* Connects to the rank at this address and sends `own`, this rank's description
+ * of itself. Returns the connection, or -1. */
 static int greet_rank(const es_address *place, const hello *own)
 {
     const int fd = connect_to(place, own->place.host);
