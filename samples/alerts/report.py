@@ -324,7 +324,7 @@ text("""
     entropy-scan RUN.db --check --quiet
 """)
 verdict = (f"Failed: {'; '.join(failures)}." if failures else
-           f"No collapse and no NaN was missed in {n_trainings} trainings and "
+           f"No collapse and no NaN was missed in {n_trainings} training runs and "
            f"{histories['n']} synthetic\nhistories.")
 page.insert(0, f"""# Alerts compared with the truth
 

@@ -88,9 +88,9 @@ def savings():
                 continue
             found = value(base) / value(r)
             if abs(found - float(r[key])) > 0.005 + 1e-9:
-                wrong.append(f"table {r['table'][1]}, {r['group']} {r['arch']}, {name}: printed as {r[key]}, but "
-                             f"the cells give {found:.3f}")
-    yield (f"{len(wrong)} printed savings that differ from the quotient of the printed costs", "; ".join(wrong) + ".")
+                wrong.append(f"In table {r['table'][1]}, for {r['group']} {r['arch']}, the saving in {name} is printed as {r[key]}, "
+                             f"but the costs give {found:.3f}")
+    yield (f"{len(wrong)} printed savings differ from the quotients of the printed costs", ". ".join(wrong) + ".")
 
 
 def outlier():
@@ -104,7 +104,7 @@ def outlier():
     yield ("Table 4's best latency",
            f"Removing six fused FFNs saves {minutes(a) - minutes(b):.2f} minutes at T = {a['ctx']}, but only "
            f"{minutes(c) - minutes(d):.2f} minutes at T = {c['ctx']}, although these FFNs then compute twice as much. Of all latencies in the "
-           f"tables, {b['latency_min']} minutes is the furthest from our fit, which gives {said['modelled'] / 60:.2f} minutes ({said['low'] / 60:.2f} to "
+           f"tables, {b['latency_min']} minutes differs most from our fit, which gives {said['modelled'] / 60:.2f} minutes ({said['low'] / 60:.2f} to "
            f"{said['high'] / 60:.2f}).")
 
 
@@ -113,8 +113,8 @@ def flops():
     for r in ROWS:
         found = cost(r)["flops"]["ffn"] / 1e9
         if f"{found:.1f}" != r["flops_ffn_1e9"]:
-            odd.append(f"table {r['table'][1]}, {r['group']} {r['arch']}: printed as {r['flops_ffn_1e9']}, but the formula gives {found:.3f}")
-    yield ("FLOPs of FFNs", f"{len(odd)} cells of {len(ROWS)} differ from the formula: " + "; ".join(odd) + ".")
+            odd.append(f"In table {r['table'][1]}, {r['group']} {r['arch']} has {r['flops_ffn_1e9']} billion, but the formula gives {found:.3f}")
+    yield ("FLOPs of FFNs", f"{len(odd)} cells of {len(ROWS)} differ from the formula. " + ". ".join(odd) + ".")
 
 
 def attention():

@@ -169,17 +169,17 @@ def edition_lines(rules, found):
     if found["dirty"]:
         lines += ["**The sources differed from the commit: these results are no evidence.**", ""]
     return lines + [
-        f"- edition {rules.edition}; rules: samples/truth/{os.path.basename(rules.path)}, "
-        f"SHA-256 {rules.sha256},", "  fixed before the runs",
+        f"- edition {rules.edition}, with the rules in samples/truth/{os.path.basename(rules.path)}, "
+        f"SHA-256 {rules.sha256},", "  which were committed before the runs",
         f"- commit {found['commit']}" + (", changed" if found["dirty"] else ""),
         f"- corpus: {'samples/truth/corpus.list' if pinned else 'not that of the rules'}, "
         f"SHA-256 {found['corpus']}",
-        f"- model: L {options['n-layer']}, H {options['n-head']}, d {options['d-model']}, "
-        f"d_k {options['d-model'] // options['n-head']}, T {options['ctx']}, bytes; "
+        f"- models with L {options['n-layer']}, H {options['n-head']}, d {options['d-model']}, "
+        f"d_k {options['d-model'] // options['n-head']}, T {options['ctx']}, whose tokens are bytes; "
         f"{tokens:,} tokens per run",
         f"- seeds: runs with seeds {rules.seeds['tuning']} select each model's learning rate from {rules.rates['grid']}; "
-        f"runs with seeds {rules.seeds['judged']} are judged",
-        f"- {found['n_runs']} runs, {found['hours']:.2g} hours of one thread in all",
+        f"the claims are judged by runs with seeds {rules.seeds['judged']}",
+        f"- {found['n_runs']} runs, {found['hours']:.2g} hours of one thread in total",
         *[f"- kernels: {kernels}" for kernels in found.get("kernels", ())]]
 
 
@@ -215,8 +215,8 @@ def markdown(editions):
         lines += [*edition_lines(rules, found), ""]
     lines += ["## Claims", "",
               ", ".join(f"{n} {verdict}" for verdict, n in counts.items()) +
-              f". Means have {100 * editions[-1][0].confidence:g} % intervals, with one number per seed; "
-              "p is two-sided and adjusted", "by Holm over all testable claims. Perplexities are "
+              f". Means are over one number per seed and have {100 * editions[-1][0].confidence:g} % intervals; "
+              "p is two-sided and adjusted", "by Holm's method over all testable claims. Perplexities are "
               "compared by their logarithms.", ""]
     lines += table([*(["edition"] if len(editions) > 1 else []), "claim", "papers", "published", "rule", "found", "n", "p", "verdict"],
                    claim_rows(rows, len(editions) > 1))

@@ -65,12 +65,12 @@ def counted(table, found, reduce):
     keys = [key for key in found if key[0] == reduce]
     at = [key for key in keys if abs(found[key]["smallest threshold minus gamma"]) <= 0.001]
     below = [key for key in keys if found[key]["thresholds below gamma"] > 0]
-    gammas = ", ".join(f"{gamma:.2f} ({sum(key[1] == gamma for key in at)} of "
-                       f"{len(table['seed'])})" for gamma in table["gamma"]
+    gammas = ", ".join(f"{gamma:.2f} in {sum(key[1] == gamma for key in at)} of "
+                       f"{len(table['seed'])} runs" for gamma in table["gamma"]
                        if any(key[1] == gamma for key in at))
-    return (f"- With `--ereg-reduce {reduce}` the smallest threshold equals gamma within 0.001 in {len(at)} of "
-            f"{len(keys)} runs{f', at gamma {gammas}' if at else ''}; in {len(below)} runs a "
-            "threshold is more than 0.001 below gamma.")
+    return (f"- With `--ereg-reduce {reduce}`, the smallest threshold of a run is within 0.001 of gamma in {len(at)} of "
+            f"{len(keys)} runs{f' (gamma {gammas})' if at else ''}. The number of runs with a threshold more than 0.001 below "
+            f"gamma is {len(below)}.")
 
 
 def page(table, edition, found, example, figures):
@@ -84,13 +84,13 @@ def page(table, edition, found, example, figures):
                            "below it", "at their start", "spread", "perplexity", "overloaded"], rows(table, found))
     first, last = list(table["reduce"])[0], list(table["reduce"])[-1]
     lines += [
-        "", "Each cell contains the values of the seeds, in order. Thresholds are shares of ln T. \"At gamma\" "
-        "and \"at their start\" mean within 0.001;", "\"spread\" is the standard deviation of the thresholds; overloaded "
-        "heads are above three quarters of ln(T!)/T on held-out data.", "",
-        "Each head learns a threshold theta. The regulariser on tokens penalises a row of entropy e where "
-        "|e - theta ln T| > gamma ln T. The first", "row of every sequence has the entropy 0 and is therefore penalised "
-        "exactly if theta > gamma; this row pulls theta down to gamma and no further.", "The regulariser on a head's mean "
-        "entropy (`--ereg-reduce mean`) sees no single rows; theta stops when it is within gamma of the mean.", "",
+        "", "Each cell contains one value per seed, in the order of the seeds. Thresholds are fractions of ln T. A threshold "
+        "is \"at gamma\" or \"at its start\" if it is", "within 0.001 of gamma or of its initial value; \"spread\" is the "
+        "standard deviation of the thresholds; overloaded heads are above three quarters of ln(T!)/T on held-out data.", "",
+        "Each head learns a threshold theta. With `--ereg-reduce token`, every row is regularised: a row of entropy e is "
+        "penalised if |e - theta ln T| > gamma ln T.", "The first row of every sequence has the entropy 0 and is therefore "
+        "penalised if and only if theta > gamma; this row pulls theta down to gamma and no further.", "With `--ereg-reduce "
+        "mean`, only the mean entropy of a head is regularised; theta stops when it is within gamma of the mean.", "",
         f"![Thresholds of every head at the end, seed {table['seed'][0]}: {first} at three values of gamma, "
         f"{last} at the largest](thresholds-heads.png)", "",
         f"![Thresholds of the last layer over the steps at the largest gamma: {first} on the left, "

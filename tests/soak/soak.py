@@ -357,7 +357,7 @@ def report(given):
     verdict = ("No attack broke a promise of the programs."
                if not failed else "Broken: " + "; ".join(failed) + ".")
     lines = ["# Reliability", "",
-             "The attacks of `make soak`, how often they ran, and what they found. %s" % verdict,
+             "This page lists the attacks of `make soak`, how often each ran, and what it found. %s" % verdict,
              "", "Commit %s; %s; the attacks took %.1f hours in total." % (
                  ", ".join(sorted({r["commit"] for _, r in rows})),
                  " and ".join(sorted({r["machine"] for _, r in rows})),

@@ -51,7 +51,7 @@ def members(cls):
 
 def main():
     print("# Reference\n")
-    print("Made by `tests/tools/python_reference.py` from the docstrings.")
+    print("`tests/tools/python_reference.py` generates this page from the docstrings.")
     for name in sorted(set(es.__all__) - LEFT_OUT, key=str.lower):
         thing = getattr(es, name)
         if inspect.isclass(thing):
