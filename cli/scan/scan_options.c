@@ -117,8 +117,8 @@ static const es_option table[] = {
      ES_OPT_CALL(es_scan_options, summary.phase, es_command_phase),
      .tags = SUMMARY | DRAW | COMPARE | TUI | TRENDS},
     {"max", 0, "POLICY",
-     "maximum of the bands and colours: observed (default, all runs), run "
-     "(each run), ceiling, logT or a number",
+     "top of bands and colours: observed (all runs), run (each run), ceiling, "
+     "logT or a number (observed)",
      ES_OPT_CALL(es_scan_options, summary.max, read_max),
      .tags = SUMMARY | DRAW | COMPARE | TUI},
     {"format", 0, "FORMAT",
@@ -127,8 +127,8 @@ static const es_option table[] = {
     {"size", 0, "WxH", "pixels (PNG), characters (txt), points or 89x60mm",
      ES_OPT_CALL(es_scan_options, figures, read_size), .tags = PICTURE},
     {"for", 0, "MEDIUM",
-     "width: column, page, slide, icml, neurips, or screen (default), which is "
-     "as wide as the content needs",
+     "width: column, page, slide, icml, neurips, or screen (default, as wide "
+     "as needed)",
      ES_OPT_CHOICE(es_scan_options, figures.medium, es_media),
      .expects = ES_MEDIA_EXPECTED, .tags = PICTURE},
     {"letters", 0, NULL, "label the panels (a), (b), ...",
@@ -146,8 +146,7 @@ static const es_option table[] = {
     {"log", 0, NULL, "curves, nans, loss: use a logarithmic scale",
      ES_OPT_FLAG(es_scan_options, figures.logarithmic),
      .tags = PICTURE | OF(CURVES) | OF(NANS) | OF(LOSS)},
-    {"spread", 0, "KIND",
-     "curves: shade the range or quartiles of each layer's heads",
+    {"spread", 0, "KIND", "curves: shade a layer's range or quartiles",
      ES_OPT_CHOICE(es_scan_options, figures.spread, spreads),
      .expects = "none, range or quartiles", .tags = PICTURE | OF(CURVES),
      .value = "none"},
@@ -169,8 +168,7 @@ static const es_option table[] = {
     {"perplexity", 0, NULL, "loss: show perplexity instead of the loss",
      ES_OPT_FLAG(es_scan_options, figures.perplexity),
      .tags = PICTURE | OF(LOSS)},
-    {"full", 0, NULL,
-     "loss: fit the axis to all values, not only the last two thirds",
+    {"full", 0, NULL, "loss: fit the axis to all values of all runs",
      ES_OPT_FLAG(es_scan_options, figures.full), .tags = PICTURE | OF(LOSS)},
     {"tokens", 0, NULL, "loss: plot against tokens instead of steps",
      ES_OPT_FLAG(es_scan_options, figures.tokens), .tags = PICTURE | OF(LOSS)},

@@ -91,7 +91,7 @@ output 'the table judges by changed thresholds of flags' 'overload L0 \(error\)'
 printf '[rule a]\nseries = entropy\naggregate = run\nabove = 1\n' >misfit.ini
 printf '[rule a]\nseries = entrpy\nbelow = 1\n[rule b]\nseries = entropy\nbelow = 0\n' >unheard.ini
 exits 'a rule without a matching series is named' 0 '^entropy-scan: rule a not applied: no run has a sample of entrpy \(train\)$' "$scan" heat.db --rules unheard.ini
-check 'only the rule without a matching series is named' test "$("$scan" heat.db --rules unheard.ini 2>&1 | grep -c 'not judged')" = 1
+check 'only the rule without a matching series is named' test "$("$scan" heat.db --rules unheard.ini 2>&1 | grep -c 'not applied')" = 1
 printf 'step,layer,head,grad_norm,entropy\n1,,,3,\n1,0,0,,1\n2,,,NaN,\n3,,,inf,\n' >broken.csv
 "$scan" import broken.csv -q --from long -o broken.db
 printf '[rule a]\nseries = grad_norm\naggregate = run\nabove = 9\n' >norm.ini

@@ -2,6 +2,7 @@
 # Tests `make gpu-check` without a GPU. Runs from a bundle, as on another machine, the two
 # commands that use the GPU there, with the emulation as the device and Triton's interpreter. The
 # measured times have no meaning.
+# needs: nvcc
 set -uo pipefail
 . tests/support/tap.sh
 plan_dir

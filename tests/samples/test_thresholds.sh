@@ -49,7 +49,7 @@ done
 # of each head's entropies, they do not move.
 check 'thresholds that began at gamma are still at gamma' grep -qE \
     '^\| mean \| 0.50 \| 0.500 \| 100 % \| 0 % \| 100 % \| 0.000 ' "$page"
-check 'thresholds at gamma are counted' grep -q 'reduce mean` the .* in 1 of 2 runs, at gamma 0.50 (1 of 1)' "$page"
+check 'thresholds at gamma are counted' grep -q 'reduce mean`, the .* in 1 of 2 runs (gamma 0.50 in 1 of 1 runs)' "$page"
 for picture in heads steps; do
     check "draws thresholds-$picture.png" test \
         "$(head -c 4 "$dir/results/thresholds-$picture.png" | tail -c 3)" = PNG

@@ -391,8 +391,8 @@ def a_page_of_two_editions_corrects_their_claims_together():
         close(rows[0]["adjusted"], 2 * p[0])
         close(rows[1]["adjusted"], p[1])
         page = report.markdown(found)
-        assert page.count("- edition 9;") == 2 and "not testable here" not in page
-        assert "rules: samples/truth/two.toml" in page
+        assert page.count("- edition 9, with the rules in samples/truth/") == 2 and "not testable here" not in page
+        assert "with the rules in samples/truth/two.toml, SHA-256" in page
 
 
 STABLE = """

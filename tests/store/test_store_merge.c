@@ -88,7 +88,7 @@ TEST(a_damaged_run_is_not_copied_in_part)
     es_sqlite(from, "UPDATE sample SET value = x'00' WHERE step = 18 AND"
                     " series_id IN (SELECT series_id FROM series, run"
                     " USING(run_id) WHERE run.name = 'bad')");
-    es_assert_status(ES_EFORMAT, "step 18: 1 bytes",
+    es_assert_status(ES_EFORMAT, "step 18 has 1 bytes",
                      merge(to, from, &copied, &skipped));
     assert_int_equal(copied, 1);
     es_reader *r = es_open_reader(to);

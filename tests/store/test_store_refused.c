@@ -293,7 +293,7 @@ TEST(samples_of_another_length_are_damage)
     es_assert_ok(es_reader_sample(r, &s, 10, values, 6, &found));
     es_reader_close(r);
     es_sqlite(run_db, "UPDATE sample SET value = x'' WHERE step = 8");
-    es_assert_status(ES_EFORMAT, "step 8: 0 bytes", read_all(run_db));
+    es_assert_status(ES_EFORMAT, "step 8 has 0 bytes", read_all(run_db));
 }
 
 /* The index is in descending instead of ascending order. A search then ends at

@@ -36,7 +36,7 @@ maps() { # OPTION...: prints the number of maps, their bytes and their steps
 output '--maps records maps of the layers' '^6\|256\|0,6,12$' maps --map-count 3
 check 'recording maps changes no result' same "$dir/recorded" "$dir/mapped"
 output '--map-heads also records maps of heads' '^8\|256\|12$' maps --map-count 1 --map-heads
-exits '--maps without evaluations is refused' 2 'maps: .* give --eval-every' \
+exits '--maps without evaluations is refused' 2 'maps needs evaluations.*: give --eval-every' \
     "$train" "${small[@]}" -o "$dir/none.db" --eval-every 0 --maps 8
 quiet() { [ -z "$("$train" "${small[@]}" --steps 3 --no-record --quiet 2>&1)" ]; }
 check '--quiet prints nothing' quiet
