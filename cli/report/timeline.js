@@ -66,9 +66,10 @@ const Timeline = (() => {
     }
 
     function build() {
-        const all = gather(), width = box.clientWidth;
+        const all = gather();
         card.hidden = !all.length;
-        if (!all.length || !box.clientWidth)
+        const width = box.clientWidth; // a hidden card has none
+        if (!all.length || !width)
             return;
         const most = State.now.open.length ? MOST.open : MOST.closed;
         lanes = all.slice(0, most);
