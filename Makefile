@@ -120,7 +120,7 @@ PRESETS = $(BUILD)/obj/hooks/trainer/settings/presets.S.o
 # The object that embeds the report page, and the page's scripts in the order of their dependencies.
 REPORT_PAGE = $(BUILD)/obj/cli/report/page.S.o
 REPORT_SCRIPTS = $(patsubst %,cli/report/%.js,inflate values plot dom data state server live scale save steps \
-    heatmap chart curves maps csv spark fold runs parallel table flags timeline groups figures \
+    heatmap limit chart curves maps csv spark fold runs parallel table flags timeline groups figures \
     config link keys report)
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))

@@ -4,6 +4,9 @@
 // dragging and by keys. All charts of the page show the same range of steps.
 const Chart = (() => {
     const MARGIN = {left: 44, right: 12, top: 10, bottom: 24};
+    // Sizes of the arrows above a plot: height, half the width, and the space of
+    // an arrow and its text.
+    const ARROW = {height: 9, half: 2.5, space: 14};
     const charts = [];
     let number = 0;
 
@@ -46,19 +49,39 @@ const Chart = (() => {
         return low > 0 && high > 1000 * Plot.median(ys);
     }
 
-    const isLog = (c) => State.now.log || c.extreme;
+    // Returns true if values above the limit of a chart need not be visible.
+    const isLimited = (c) => Number.isFinite(c.limit) && !State.now.full &&
+        !State.now.log;
+
+    const isLog = (c) => State.now.log || (c.extreme && !isLimited(c));
+
+    // Finds the largest value of a chart with a limit, and the range of the
+    // values up to the limit.
+    function measure(c) {
+        c.extreme = isExtreme(c.lines);
+        const ys = !Number.isFinite(c.limit) ? [] : c.lines.flatMap(
+            ({points, band}) => [...points.map((p) => p.y),
+                ...(band || []).flatMap((p) => [p.low, p.high])])
+            .filter((y) => y !== null && Number.isFinite(y));
+        c.most = Plot.max(ys);
+        c.within = Plot.extent(ys.filter((y) => y <= c.limit));
+    }
 
     const drawable = (c, y) => y !== null && Number.isFinite(y) &&
         (!isLog(c) || y > 0);
 
     function makeScales(c) {
-        const [low, high] = [...c.range].filter(Number.isFinite);
+        const [low, high] = (isLimited(c) ? c.within : [...c.range])
+            .filter(Number.isFinite);
         const padded = low === undefined ? [0, 1]
             : low === high ? [low - 0.5, high + 0.5] : [low, high];
-        const rows = [c.height - MARGIN.bottom, MARGIN.top];
+        const domain = Plot.nice(padded, 5);
+        c.beyond = isLimited(c) && c.most > domain[1];
+        c.top = MARGIN.top + (c.beyond ? ARROW.space : 0);
+        const rows = [c.height - MARGIN.bottom, c.top];
         c.x = Plot.scale(span(), [MARGIN.left, c.width - MARGIN.right]);
         c.y = isLog(c) ? Plot.scale(logDomain(c), rows, true)
-                       : Plot.scale(Plot.nice(padded, 5), rows);
+                       : Plot.scale(domain, rows);
     }
 
     function logDomain(c) {
@@ -131,6 +154,61 @@ const Chart = (() => {
             });
     }
 
+    /* --- values above the plot -------------------------------------------*/
+
+    // Returns the visible points at which a line is highest above the plot.
+    function peaks(c) {
+        const [from, to] = span();
+        return c.lines.flatMap(({points}) => {
+            const found = [];
+            let above = false;
+            for (const p of inSight(points).filter(
+                ({x}) => x >= from && x <= to)) {
+                const y = Limit.top(p), before = above;
+                above = drawable(c, y) && c.y(y) < c.top;
+                if (above && !before)
+                    found.push({x: c.x(p.x), y});
+                else if (above && y > found[found.length - 1].y)
+                    found[found.length - 1] = {x: c.x(p.x), y};
+            }
+            return found;
+        }).sort((a, b) => a.x - b.x);
+    }
+
+    // Returns an arrow with its text, which take the interval from left to right.
+    function arrowAt(c, {x, y}) {
+        const text = Dom.thousands(Number(y.toPrecision(3)));
+        const width = ARROW.half + 2 + Dom.widthOf(text, c.box);
+        const flipped = x + width > c.width - MARGIN.right;
+        return {x, y, text, flipped, left: x - (flipped ? width : ARROW.half),
+                right: x + (flipped ? ARROW.half : width)};
+    }
+
+    function drawArrow(c, {x, text, flipped}) {
+        const foot = c.top - 2, head = foot - ARROW.height, {half} = ARROW;
+        return [Plot.svg('path', {d: Plot.path([[[x, foot], [x, head]],
+            [[x - half, head + 3], [x, head], [x + half, head + 3]]])}),
+            Plot.svg('text', {x: x + (flipped ? -1 : 1) * (half + 2), y: foot,
+                              'text-anchor': flipped ? 'end' : 'start'}, text)];
+    }
+
+    // Draws an arrow with the value where lines leave the plot. Of arrows that
+    // would overlap, only the one with the largest value is drawn.
+    function drawArrows(c) {
+        const shown = [];
+        for (const p of c.beyond ? peaks(c) : []) {
+            const next = arrowAt(c, p), last = shown[shown.length - 1];
+            if (!last || next.left > last.right)
+                shown.push(next);
+            else if (next.y > last.y)
+                shown[shown.length - 1] = next;
+        }
+        Dom.replace(c.arrows, ...shown.flatMap((arrow) => drawArrow(c, arrow)));
+        Plot.set(c.frame, {y: c.beyond ? c.top - 1 : 0});
+    }
+
+    /* --- parts of lines --------------------------------------------------*/
+
     // Splits a line into pieces, [[x, y], ...], at values that cannot be drawn.
     function pieces(c, points) {
         const all = [[]];
@@ -172,7 +250,7 @@ const Chart = (() => {
         const x = c.x(State.now.step);
         const inside = x >= MARGIN.left && x <= c.width - MARGIN.right;
         c.now.classList.toggle('shown', State.now.step !== null && inside);
-        Plot.set(c.now, {x1: x, x2: x, y1: MARGIN.top,
+        Plot.set(c.now, {x1: x, x2: x, y1: c.top,
                          y2: c.height - MARGIN.bottom});
     }
 
@@ -182,6 +260,7 @@ const Chart = (() => {
         makeScales(c);
         drawAxes(c);
         drawLines(c);
+        drawArrows(c);
         drawReference(c);
         drawStep(c);
     }
@@ -192,6 +271,9 @@ const Chart = (() => {
         const bounds = c.svg.getBoundingClientRect();
         return {x: event.clientX - bounds.left, y: event.clientY - bounds.top};
     };
+
+    // Returns the y of a value; values above the plot are at its upper edge.
+    const rowOf = (c, y) => Math.max(c.beyond ? c.top : -Infinity, c.y(y));
 
     // Finds the point of every line that is nearest in steps to the pointer.
     // Returns the nearest of these points and its line.
@@ -204,7 +286,7 @@ const Chart = (() => {
                 if (!drawable(c, p.y))
                     continue;
                 const far = Math.hypot((c.x(p.x) - at.x) / 4,
-                                       c.y(p.y) - at.y);
+                                       rowOf(c, p.y) - at.y);
                 if (!best || far < best.far)
                     best = {line, p, far};
             }
@@ -229,7 +311,7 @@ const Chart = (() => {
         c.paths.forEach((path, i) =>
             path.classList.toggle('near', c.lines[i] === line));
         c.dot.classList.add('shown');
-        Plot.set(c.dot, {cx: c.x(p.x), cy: c.y(p.y), fill: line.colour});
+        Plot.set(c.dot, {cx: c.x(p.x), cy: rowOf(c, p.y), fill: line.colour});
         Tip.show([{text: line.label, strong: true},
                   {text: Values.short(p.y) + (c.unit ? ' ' + c.unit : ''),
                    strong: true},
@@ -310,24 +392,27 @@ const Chart = (() => {
             c.svg.append(made);
             return made;
         };
-        add('clipPath', {id: clip}, Plot.svg('rect', {
+        c.frame = Plot.svg('rect', {
             x: MARGIN.left, y: 0, height: c.height,
-            width: Math.max(0, c.width - MARGIN.left - MARGIN.right)}));
+            width: Math.max(0, c.width - MARGIN.left - MARGIN.right)});
+        add('clipPath', {id: clip}, c.frame);
         c.axes = add('g');
         c.now = add('line', {class: 'now'});
         c.ceiling = add('g', {class: 'ceiling'});
         c.plot = add('g', {'clip-path': `url(#${clip})`});
+        c.arrows = add('g', {class: 'arrows'});
         c.dot = add('circle', {class: 'dot', r: 4});
     }
 
     /**
      * Adds a chart to `box`. options: {lines: [{points, label, of, colour,
-     * kind, band}], unit, range: values that the axis must include, reference,
+     * kind, band, run}], unit, range: values that the axis must include, limit:
+     * values above it are cut unless State.now.full (NaN: none), reference,
      * label, width, height}. redraw() draws all charts again.
      */
     function make(box, options) {
         const c = Object.assign({box}, options);
-        c.extreme = isExtreme(c.lines);
+        measure(c);
         c.svg = Plot.svg('svg', {
             class: 'chart', width: c.width, height: c.height, tabindex: 0,
             role: 'img', 'aria-label': c.label});
@@ -338,21 +423,34 @@ const Chart = (() => {
         return c;
     }
 
-    // Sets the lines, the range and the reference of a chart. redraw() shows
-    // them.
+    // Sets the lines, the range, the limit and the reference of a chart.
+    // redraw() shows them.
     function change(c, options) {
         Object.assign(c, options);
-        c.extreme = isExtreme(c.lines);
+        measure(c);
     }
 
     function redraw() {
         charts.splice(0, charts.length,
                       ...charts.filter((c) => c.box.isConnected));
         charts.forEach(draw);
+        fulls.forEach(drawFull);
+    }
+
+    // A card whose charts cut values has a box that shows all of them.
+    const fulls = Array.from(document.querySelectorAll('.full'));
+    function drawFull(label) {
+        const card = label.closest('.card');
+        label.firstElementChild.checked = State.now.full;
+        label.hidden = !charts.some((c) => card.contains(c.box) &&
+            (c.beyond || (State.now.full && Number.isFinite(c.limit))));
     }
 
     function start() {
-        State.follow(['span', 'log'], redraw);
+        for (const label of fulls)
+            label.addEventListener('change', (event) => State.set(
+                {full: event.target.checked}));
+        State.follow(['span', 'log', 'full'], redraw);
         State.follow(['step'], () => charts.forEach(
             (c) => c.x && c.box.isConnected && drawStep(c)));
     }

@@ -126,11 +126,15 @@ const Curves = (() => {
         return State.now.open.flatMap((run) => run.series)
             .filter((s) => s.shape === 'run' && s.name === name && s.steps)
             .map((s) => ({
-                points: Data.headLine(s, 0, 0), of: s.run.title,
+                points: Data.headLine(s, 0, 0), of: s.run.title, run: s.run.key,
                 label: s.phase === 'eval' ? `${name}, eval` : name,
                 colour: hue(s.run), kind: s.phase,
             }));
     }
+
+    const LOSSES = ['loss', 'ce'];
+    const axisOf = (name, lines) => ({lines, range: extentOf(lines),
+        limit: LOSSES.includes(name) ? Limit.of(lines) : NaN});
 
     function addValues(name, width) {
         const lines = linesOf(name);
@@ -140,7 +144,7 @@ const Curves = (() => {
                                       Dom.element('strong', {}, name)));
         values.append(figure);
         charts.set(name, Chart.make(figure, {
-            lines, range: extentOf(lines), width, height: 240, reference: null,
+            ...axisOf(name, lines), width, height: 240, reference: null,
             unit: '', label: `${name} over the steps`,
         }));
     }
@@ -150,8 +154,7 @@ const Curves = (() => {
         if (names.length !== charts.size || names.some((n) => !charts.has(n)))
             return buildValues();
         for (const [name, chart] of charts) {
-            const lines = linesOf(name);
-            Chart.change(chart, {lines, range: extentOf(lines)});
+            Chart.change(chart, axisOf(name, linesOf(name)));
         }
         return Chart.redraw();
     }

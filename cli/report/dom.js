@@ -57,6 +57,13 @@ const Dom = (() => {
         return width;
     }
 
+    // Returns the width of a text of 11 pixels in the font of a box.
+    const pen = document.createElement('canvas').getContext('2d');
+    function widthOf(text, box, bold) {
+        pen.font = `${bold ? 600 : 400} 11px ${getComputedStyle(box).fontFamily}`;
+        return pen.measureText(text).width;
+    }
+
     // Returns the relative luminance of a colour (WCAG 2.1).
     function luminance(colour) {
         const [r, g, b] = [1, 3, 5].map((at) => {
@@ -121,7 +128,7 @@ const Dom = (() => {
     }
 
     return {byId, element, replace, ink, count, thousands, every, panelWidth,
-            textOn, onWidth, seldom, keepFocus};
+            widthOf, textOn, onWidth, seldom, keepFocus};
 })();
 
 // Shows the tooltip next to the pointer.

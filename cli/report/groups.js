@@ -24,7 +24,7 @@ const Groups = (() => {
     function linesOf(kind) {
         return shown.map((group, i) => {
             const points = Spark.spread(group.members, kind);
-            return {points, band: points.filter((p) => Number.isFinite(p.y)),
+            return {points, run: group.key, band: points.filter((p) => Number.isFinite(p.y)),
                     colour: Curves.colour(i), label: group.title,
                     of: Dom.count(group.members.length, 'run')};
         }).filter(({points}) => points.length);
@@ -39,7 +39,7 @@ const Groups = (() => {
             Dom.element('strong', {}, title)));
         box.append(figure);
         Chart.make(figure, {lines, range: Plot.extent(edges), width, height: 240,
-            reference: null, unit: '', label: `${title} of the groups`});
+            limit: kind === 'loss' ? Limit.of(lines) : NaN, reference: null, unit: '', label: `${title} of the groups`});
     }
 
     function build() {

@@ -31,6 +31,8 @@ const Keys = (() => {
         ['p', 'play or pause', () => Steps.toggle()],
         ['s', 'next series', () => turn(1)],
         ['l', 'logarithmic axis', () => State.set({log: !State.now.log})],
+        ['f', 'all values of the loss',
+         () => State.set({full: !State.now.full})],
         ['t', 'light or dark', () => Dom.byId('theme').click()],
         ['Arrows', 'move in the table, between heads, along the steps', null],
         ['+ − 0', 'zoom a chart, show all of it', null],

@@ -6,7 +6,7 @@
 const Link = (() => {
     // A change of these states can be undone by the browser's "back".
     const STATIONS = ['open', 'delta', 'series', 'head', 'group', 'sort', 'flag'];
-    const OTHERS = ['step', 'span', 'log', 'filter', 'brushes'];
+    const OTHERS = ['step', 'span', 'log', 'full', 'filter', 'brushes'];
     const NONE = '-';  // no run is open
     const PAUSE = 250; // milliseconds without a change, before the address changes
     let seen = {}, timer = null, wanted = null;
@@ -17,7 +17,7 @@ const Link = (() => {
     // Writes the states that differ from those of a page without an address.
     function write() {
         const {open, delta, step, series, head, sort, filter, flag, group, log,
-            span, brushes} = State.now;
+            full, span, brushes} = State.now;
         const said = {
             runs: isHeld(open) ? open.map((run) => run.key).join() || NONE
                 : null,
@@ -26,7 +26,7 @@ const Link = (() => {
             step: Steps.isLast() ? null : step,
             head: head && [head.run, head.row, head.column].join(),
             sort: sort && (sort.down ? '-' : '') + sort.title,
-            filter, flag, group, log: log ? '1' : null,
+            filter, flag, group, log: log ? '1' : null, full: full ? '1' : null,
             span: span && span.map((x) => Number(x.toPrecision(6))).join(),
             axes: Object.entries(brushes).map(([title, at]) =>
                 `${encodeURIComponent(title)}:${at.map(Math.round).join(':')}`)
@@ -91,7 +91,7 @@ const Link = (() => {
             filter: of('filter'), flag: flagOf(of('flag')),
             group: Fold.ways().some(([by]) => by === of('group'))
                 ? of('group') : '',
-            log: of('log') === '1', span: numbers(of('span'), 2),
+            log: of('log') === '1', full: of('full') === '1', span: numbers(of('span'), 2),
             brushes: brushesOf(of('axes')),
         };
     }

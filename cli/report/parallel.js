@@ -124,11 +124,7 @@ const Parallel = (() => {
     const labelsOf = (axis) => [...axis.ticks,
         ...axis.slots.map(({state, y}) => [y, SPOKEN[state] || state])];
 
-    const pen = document.createElement('canvas').getContext('2d');
-    function widthOf(text, bold) {
-        pen.font = `${bold ? 600 : 400} 11px ${getComputedStyle(box).fontFamily}`;
-        return pen.measureText(text).width;
-    }
+    const widthOf = (text, bold) => Dom.widthOf(text, box, bold);
 
     // Cuts a text to a width in pixels.
     function fitting(text, width, bold) {

@@ -20,6 +20,7 @@ const State = (() => {
         group: '',                     // setting by which the table merges runs
         head: null,                    // {run: id, row, column} shown in the curves
         log: false,                    // curves on a logarithmic axis
+        full: false,                   // losses with all values
         theme: null,
     };
     const followers = [];

@@ -462,6 +462,8 @@ def main():
     browser = webdriver.Browser(downloads, profile)
     try:
         two_runs(browser, downloads)
+        views.losses(browser, check)
+        is_quiet(browser, "losses.html")
         tree.many_runs(browser, check)
         views.many_runs(browser, downloads, check)
         narrow(browser, "tree150.html")

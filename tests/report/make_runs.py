@@ -6,6 +6,9 @@ other.csv  the same values with a plain name, another learning rate, a shape wit
 big.csv    16 layers, 9 heads, 1000 steps: fits into a page completely
 long.csv   9 layers, 16 heads, 3000 steps: must be thinned; a dip of one head and a NaN
            of another, each at a single step, and one dip of the loss
+steady.csv, spiky.csv, diverging.csv
+           300 losses: that fall; with one outlier; that rise from the middle on, and
+           end in NaN
 """
 import math
 
@@ -48,6 +51,20 @@ def plain(n_steps, n_layers, n_heads, number):
             yield row + f",{step % 97}.5,"
 
 
+def loss_of(kind, i):
+    if kind == "spiky" and i == 200:
+        return 43.4
+    if kind == "diverging" and i > 150:
+        return 3 + 1.4 * (i - 150) if i < 280 else math.nan
+    return (3.4 if kind == "spiky" else 3) + 6 * math.exp(-i / 40)
+
+
+def losses(kind):
+    for i in range(300):
+        yield f"{10 * i},,,,,{loss_of(kind, i):.6g}"
+        yield from (f"{row},1," for row in heads(10 * i, 2, 3, lambda s, l, h: 1 + 0.1 * h))
+
+
 def troubled(step, layer, head):
     if (step, layer, head) == (DIP, 4, 7):
         return "-3.5"
@@ -75,3 +92,5 @@ write("big.csv", {"name": "big", "ctx": 128}, COLUMNS,
       plain(1000, 16, 9, lambda s, l, h: f"{value(s, l, h):.5f}"))
 write("long.csv", {"name": "long", "ctx": 128}, COLUMNS,
       plain(3000, 9, 16, troubled))
+for kind in ("steady", "spiky", "diverging"):
+    write(f"{kind}.csv", {"name": kind, "ctx": 32}, COLUMNS, losses(kind))

@@ -8,7 +8,7 @@ export PYTHONDONTWRITEBYTECODE=1
 cd "$dir"
 
 python3 "$here/make_runs.py" || exit 1
-for name in evil other big long; do
+for name in evil other big long steady spiky diverging; do
     "$scan" import -q $name.csv -o $name.db || exit 1
 done
 
@@ -68,6 +68,8 @@ XML
 export FONTCONFIG_FILE=$dir/fonts.conf
 if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
     "$scan" report -q evil.db other.db -o two.html || exit 1
+    "$scan" report -q steady.db spiky.db diverging.db -o losses.html || exit 1
+    "$scan" draw loss steady.db spiky.db diverging.db -o losses.svg || exit 1
     TMPDIR=$dir relay browser python3 "$here/browser.py" "$scan" "$dir"
 else
     skip 'reports in a browser' 'chromium or chromedriver is not installed'

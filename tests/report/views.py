@@ -216,6 +216,46 @@ def groups(browser, check):
     tree.group_by(browser, "")
 
 
+def losses(browser, check):
+    """The axis of losses fits the last two thirds of the runs; the values above it are
+    those of the program's figure, losses.svg."""
+    texts = lambda css: browser.js("return Array.from(document.querySelectorAll("
+                                   "arguments[0]), (e) => e.textContent)", css)
+    ticks = lambda: [float(t) for t in texts("#values .axis line + text")]
+    inside = lambda: browser.js(
+        "const c = document.querySelector('#values svg').getBoundingClientRect();"
+        "return Array.from(document.querySelectorAll('#values .arrows text'), (t) =>"
+        " t.getBoundingClientRect()).every((b) => b.left >= c.left && b.right <= c.right &&"
+        " b.top >= c.top)")
+    browser.open(pathlib.Path("losses.html").resolve().as_uri())
+    drawn = xml.etree.ElementTree.parse("losses.svg").getroot()
+    figure = {e.text for e in drawn.iter() if e.tag.endswith("text")}
+    arrows = texts("#values .arrows text")
+    check("losses above the axis have an arrow with their value, as in the figure",
+          len(arrows) == 3 and arrows[1] == "43.4" and set(arrows) <= figure and inside(),
+          (arrows, figure))
+    check("a run that diverges does not set the axis", max(ticks()) < 5, ticks())
+    browser.cdp("Emulation.setDeviceMetricsOverride", width=390, height=800,
+                deviceScaleFactor=1, mobile=False)
+    check("a narrow timeline is visible", browser.until(lambda: browser.js(
+        "return document.querySelector('.timeline').clientWidth") > 200))
+    browser.cdp("Emulation.clearDeviceMetricsOverride")
+    browser.js("document.querySelector('#values-card .full input').click()")
+    check("a box shows all losses", browser.until(lambda: max(ticks()) > 150) and
+          not texts("#values .arrows text"), ticks())
+    waits_for(browser, "full=1")
+    link = browser.js("return location.href")
+    browser.open("about:blank")
+    browser.open(link)
+    check("a link shows all losses", browser.until(lambda: max(ticks()) > 150), ticks())
+    browser.press("f")
+    check("a key cuts them again", browser.until(
+        lambda: texts("#values .arrows text") == arrows), texts("#values .arrows text"))
+    browser.press("l")
+    check("a logarithmic axis is not cut", browser.until(
+        lambda: not texts("#values .arrows text")))
+
+
 def many_runs(browser, downloads, check):
     browser.open(pathlib.Path("tree150.html").resolve().as_uri())
     sparks(browser, check)
