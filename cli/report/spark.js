@@ -130,8 +130,10 @@ const Spark = (() => {
         Dom.replace(box, svg);
     }
 
-    const isReady = (run) => (run.members || [run]).every((one) => one.points &&
-        KINDS.every((kind) => one.points[kind]));
+    // Points that the server computed are ready; others are if they are kept.
+    const isReady = (run) => (run.members || [run]).every((one) =>
+        one.summary.spark || (one.points && KINDS.every(
+            (kind) => one.points[kind])));
 
     // Computes points, and then fills cells, for a few milliseconds.
     function work(idle) {
