@@ -10,6 +10,7 @@ const Table = (() => {
     const group = Dom.byId('group');
     const unfolded = new Set(); // identifiers of groups with visible runs
     const rows = new Map();     // key of a run -> its row, if it was shown
+    const merged = new Map();   // key of a group -> its row
     const ticks = new Set();    // runs whose box is ticked
     // Most lines of a table that is in the document as a whole, where the browser
     // can search it; lines above and below those in sight; rows that are kept.
@@ -67,6 +68,7 @@ const Table = (() => {
             : inOrder(Fold.groups(selected, by)).flatMap((run) => !run.members
                 ? [one(run)] : [groupLine(run), ...unfolded.has(run.key)
                     ? inOrder(run.members).map(one) : []]);
+        dropUnknown(merged, new Set(lines.map(({key}) => key)));
         if (!lines.some(({key}) => key === roving))
             roving = lines[0]?.key;
         render();
@@ -85,7 +87,7 @@ const Table = (() => {
             2 * MOST.beyond;
         from = whole ? 0 : Math.max(0, Math.min(first, lines.length - n));
         to = whole ? lines.length : Math.min(lines.length, from + n);
-        put(lines.slice(from, to).map((line) => line.row()));
+        show(lines.slice(from, to).map((line) => line.row()));
         table.style.marginTop = from * height + 'px';
         table.style.marginBottom = (lines.length - to) * height + 'px';
         table.setAttribute('aria-rowcount', lines.length + 1);
@@ -107,13 +109,16 @@ const Table = (() => {
         height = row && row.offsetHeight || height;
     }
 
+    function dropUnknown(map, known) {
+        for (const key of map.keys())
+            if (!known.has(key))
+                map.delete(key);
+    }
+
     function forget() {
-        if (rows.size <= MOST.kept)
-            return;
-        const seen = new Set(lines.slice(from, to).map(({key}) => key));
-        for (const key of rows.keys())
-            if (!seen.has(key))
-                rows.delete(key);
+        if (rows.size > MOST.kept)
+            dropUnknown(rows, new Set(
+                lines.slice(from, to).map(({key}) => key)));
     }
 
     function scroll() {
@@ -124,10 +129,10 @@ const Table = (() => {
             render();
     }
 
-    // Makes these rows the rows of the table. Rows that stay are not moved, so
-    // that they keep the focus.
-    function put(wanted) {
+    // Makes these rows the rows of the table. The row with the focus keeps it.
+    function show(wanted) {
         const body = table.tBodies[0], keep = new Set(wanted);
+        const focused = document.activeElement;
         for (const row of Array.from(body.rows))
             if (!keep.has(row))
                 row.remove();
@@ -139,6 +144,8 @@ const Table = (() => {
             else
                 body.insertBefore(row, next);
         });
+        if (body.contains(focused))
+            focused.focus({preventScroll: true});
     }
 
     /* --- filters ---------------------------------------------------------*/
@@ -255,20 +262,27 @@ const Table = (() => {
         Dom.byId('views').scrollIntoView({block: 'start'});
     }
 
-    // Fills the row of a run, a new one or the one that it has. Cells that did
-    // not change stay, so that a click or the focus on them is not lost.
+    // Puts cells into a row. Cells that did not change stay, so that a click or
+    // the focus on them is not lost. `ticks` makes the cell before the first
+    // column.
+    function put(row, ticks, cells) {
+        const texts = cells.map((cell) => cell.outerHTML);
+        Dom.keepFocus(row, () => {
+            if (row.filled === drawn)
+                cells.forEach((cell, i) => {
+                    if (texts[i] !== row.texts[i])
+                        row.cells[i + several()].replaceWith(cell);
+                });
+            else
+                Dom.replace(row, ...several() ? [ticks()] : [], ...cells);
+        });
+        Object.assign(row, {texts, filled: drawn});
+    }
+
+    // Fills the row of a run, a new one or the one that it has.
     function fill(run) {
         const row = rows.get(run.key) || line(run);
-        const cells = columns.map((c) => c.cell(run));
-        const texts = cells.map((cell) => cell.outerHTML);
-        if (row.filled === drawn)
-            cells.forEach((cell, i) => {
-                if (texts[i] !== row.texts[i])
-                    row.cells[i + several()].replaceWith(cell);
-            });
-        else
-            Dom.replace(row, ...several() ? [tick(run)] : [], ...cells);
-        Object.assign(row, {texts, filled: drawn});
+        put(row, () => tick(run), columns.map((c) => c.cell(run)));
         row.drawn = run.summary;
         rows.set(run.key, row);
         mark(run, row);
@@ -288,20 +302,27 @@ const Table = (() => {
         return row;
     }
 
-    // Makes the row of merged runs. A click on the row shows the runs below
-    // it.
+    // Fills the row of merged runs.
     function groupLine(run) {
-        const row = Dom.element('tr', {class: 'group'},
-            Dom.element('td', {class: 'ticks'}),
-            ...columns.map((c) => c.by ? c.cell(run) : Dom.element('td')));
+        const key = `group ${run.key}`;
+        const row = merged.get(key) || groupRow(run.key);
+        put(row, () => Dom.element('td', {class: 'ticks'}), columns.map(
+            (c) => c.by ? c.cell(run) : Dom.element('td')));
         row.querySelector('.open').setAttribute('aria-expanded',
                                                 unfolded.has(run.key));
+        merged.set(key, row);
+        return {key, row: () => row};
+    }
+
+    // A click on the row of a group shows the runs below it.
+    function groupRow(group) {
+        const row = Dom.element('tr', {class: 'group'});
         row.addEventListener('click', () => {
-            if (!unfolded.delete(run.key))
-                unfolded.add(run.key);
+            if (!unfolded.delete(group))
+                unfolded.add(group);
             arrange();
         });
-        return {key: `group ${run.key}`, row: () => row};
+        return row;
     }
 
     function tick(run) {
@@ -408,6 +429,14 @@ const Table = (() => {
         return true;
     }
 
+    // The rows stay in the document, so that one of them keeps the focus.
+    function setHead(head) {
+        if (table.tHead)
+            table.tHead.replaceWith(head);
+        else
+            table.append(head, Dom.element('tbody'));
+    }
+
     // Makes the columns, the rows and the choices. Rows are filled again if
     // their run or the columns changed.
     function build() {
@@ -415,21 +444,17 @@ const Table = (() => {
         const now = [several(), ...columns.map((c) => c.title)].join('\n');
         const same = now === drawn;
         drawn = now;
-        const known = new Set(Data.runs.map((run) => run.key));
-        for (const key of rows.keys())
-            if (!known.has(key))
-                rows.delete(key);
+        dropUnknown(rows, new Set(Data.runs.map((run) => run.key)));
         const all = !same || rescales();
         for (const run of Data.runs)
             if (rows.has(run.key) &&
                 (all || rows.get(run.key).drawn !== run.summary))
                 fill(run);
         if (!same || !table.tHead)
-            Dom.replace(table, Dom.element('thead', {}, Dom.element('tr', {},
+            setHead(Dom.element('thead', {}, Dom.element('tr', {},
                 ...several() ? [Dom.element('th', {scope: 'col',
                                                    class: 'ticks'})] : [],
-                ...columns.map(heading))), table.tBodies[0] ||
-                    Dom.element('tbody'));
+                ...columns.map(heading))));
         Dom.byId('runs-note').textContent = Runs.note();
         Dom.byId('filters').hidden = !several();
         table.classList.toggle('many', Data.runs.length > 4);
