@@ -64,6 +64,27 @@ const Dom = (() => {
         return pen.measureText(text).width;
     }
 
+    // Splits a text where a narrow place should shorten it: if the program has
+    // shortened it, there, otherwise before its last letters, which often
+    // distinguish it from others. A short text has no second part.
+    const SPLIT = {least: 24, end: 12};
+    function halves(text) {
+        const letters = Array.from(text), n = letters.length;
+        const dots = Array.from(text.slice(0, text.indexOf('...') + 1)).length;
+        const at = dots ? dots + 2 : n - SPLIT.end;
+        return n < SPLIT.least ? [text]
+            : [letters.slice(0, at).join(''), letters.slice(at).join('')];
+    }
+
+    // Cuts a text to some letters, in its middle.
+    function shorten(text, most) {
+        const [start, end = ''] = halves(text);
+        const n = Math.min(Array.from(end).length, Math.floor(most / 2));
+        return text.length <= most ? text
+            : Array.from(start).slice(0, Math.max(1, most - 1 - n)).join('') +
+                '…' + (n ? Array.from(end).slice(-n).join('') : '');
+    }
+
     // Returns the relative luminance of a colour (WCAG 2.1).
     function luminance(colour) {
         const [r, g, b] = [1, 3, 5].map((at) => {
@@ -128,7 +149,7 @@ const Dom = (() => {
     }
 
     return {byId, element, replace, ink, count, thousands, every, panelWidth,
-            widthOf, textOn, onWidth, seldom, keepFocus};
+            widthOf, halves, shorten, textOn, onWidth, seldom, keepFocus};
 })();
 
 // Shows the tooltip next to the pointer.

@@ -185,15 +185,22 @@ const Runs = (() => {
         !run.title.includes(run.summary.arch) && (Data.runs.length <= 4 ||
             Data.runs.some((r) => r.summary.arch !== run.summary.arch));
 
+    // Makes the two parts of a title. A narrow column shortens the first at its
+    // end and the second at its beginning, so that one gap is between them.
+    const halves = (title) => Dom.halves(title).map((part, i) => Dom.element(
+        'span', {class: i ? 'end' : 'start'}, part.replace(/\s/g, ' ')));
+
     function name(run) {
         const s = run.summary;
         const where = s.path + (s.run > 1 ? `:${s.run}` : '');
         // A key on this button does the same as a click on the row.
-        const open = Dom.element('button', {type: 'button', class: 'open'},
-                                 run.title);
-        return Dom.element('th', {scope: 'row', title: where}, open,
-            Dom.element('small', {class: 'muted'}, showsArch(run) ? s.arch
-                : s.name !== run.title && Data.runs.length <= 4 ? s.name : ''));
+        const open = Dom.element('button', {type: 'button', class: 'open',
+                                            dir: 'auto'}, ...halves(run.title));
+        const more = showsArch(run) ? s.arch
+            : s.name !== run.title && Data.runs.length <= 4 ? s.name : '';
+        return Dom.element('th', {scope: 'row', title: where}, Dom.element(
+            'div', {class: 'name'}, open, more ? Dom.element('small',
+                {class: 'muted'}, more) : null));
     }
 
     const size = ({summary: s}) =>

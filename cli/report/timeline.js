@@ -51,13 +51,12 @@ const Timeline = (() => {
 
     function drawLane(lane, i) {
         const starts = !i || lanes[i - 1].run !== lane.run;
-        const name = lane.run.title, most = size.names / 7;
+        const name = lane.run.title, most = Math.floor(size.names / 7);
         return Plot.svg('g', {},
             ...starts && i ? [Plot.svg('line', {class: 'rule', x1: 0,
                 x2: size.width, y1: i * LANE, y2: i * LANE})] : [],
             ...starts ? [text([0, i * LANE + 14], 'start',
-                name.length > most ? name.slice(0, most - 1) + '…' : name,
-                'name')] : [],
+                Dom.shorten(name, most), 'name')] : [],
             text([size.left - 10, i * LANE + 14], 'end', lane.kind),
             Plot.svg('line', {class: 'lane', x1: size.left,
                 x2: x(lane.run.summary.step ?? 0), y1: i * LANE + LANE / 2 + 0.5,

@@ -173,6 +173,59 @@ def html_and_nan(browser, server):
     tab.is_calm("HTML and NaN")
 
 
+def the_table_follows(browser, options):
+    """The small curves of a table of several runs follow a training; a row that moves
+    keeps the focus; a long title has one gap."""
+    os.mkdir("follow")
+    for i in range(4):
+        shutil.copy("other.db", f"follow/{i}.db")
+    name = "a title that says all about a run, and more, before it says what differs: "
+    for end in "ab":
+        with open("other.csv", encoding="utf-8") as file:
+            text = file.read().replace("# name: other", f"# name: {name}{end}")
+        with open("long.csv", "w", encoding="utf-8") as file:
+            file.write(text)
+        subprocess.run([SCAN, "import", "-q", "long.csv", "-o", f"follow/{end}.db"], check=True)
+    server = Server("follow", *options)
+    tab = Tab(browser, server).open()
+    tab.sees("Data.runs.length === 6")
+    training = train("follow/z.db", "--steps", "1000000")
+    row = "Array.from(document.querySelectorAll('#runs tbody tr')).find((row) =>" \
+        " row.querySelector('.status').textContent.startsWith('running'))"
+    curve = row + ".querySelector('.spark .line').getAttribute('d')"
+    tab.sees(curve + ".length > 1")
+    browser.js("State.set({sort: {title: 'step', down: false}})")
+    browser.js(row + ".querySelector('.open').focus()")
+    step, before, place = (tab.js(what) for what in (
+        "State.now.runs", curve, row + ".rowIndex"))
+    check("the small curves of the table follow a training", tab.sees(
+        curve + " !== arguments[0]", before), before)
+    check("its row moves with its step", tab.sees(row + ".rowIndex === 7"), place)
+    check("and keeps the focus", tab.sees("State.now.runs > arguments[0]", step) and tab.js(
+        f"{row}.contains(document.activeElement)"))
+    training.kill()
+    training.wait()
+    for width in (1280, 390):
+        browser.cdp("Emulation.setDeviceMetricsOverride", width=width, height=800,
+                    deviceScaleFactor=1, mobile=False)
+        tab.sees("innerWidth === arguments[0]", width)
+        shown = tab.js("""Array.from(document.querySelectorAll('#runs .open'),
+            (open) => [open.textContent, Array.from(open.children, (part) =>
+                [part.className, part.scrollWidth > part.clientWidth]),
+                open.getBoundingClientRect().right <=
+                    open.closest('th').getBoundingClientRect().right + 0.5])
+            .filter(([text]) => text.includes('a title'))""")
+        check(f"a long title at {width} pixels is cut in the middle only", len(shown) == 2 and all(
+            parts[0] == ["start", True] and len(parts) == 2 and inside
+            for _, parts, inside in shown), shown)
+        ends = tab.js("""Array.from(document.querySelectorAll('#runs .end'), (part) =>
+            getComputedStyle(part).textOverflow)""")
+        check(f"its end has no second gap at {width} pixels", set(ends) == {"clip"}, ends)
+    browser.cdp("Emulation.clearDeviceMetricsOverride")
+    tab.is_calm("a table that follows")
+    server.end()
+
+
 def the_server_restarts(browser, server, options):
     """Two tabs stay open while the server is down, and continue when it runs again."""
     first = browser.window()
@@ -258,6 +311,18 @@ def a_sweep(browser, downloads, options):
         tree.column(browser, "run"))
     check("groups have curves", tab.sees(
         "document.querySelectorAll('#groups .line').length === 4"))
+    browser.js("State.set({group: '.status'})")
+    browser.js("document.querySelector('#runs .group .open').focus()")
+    focused = "document.activeElement.closest('#runs .group')?.querySelector('.open').textContent"
+    before = tab.js(focused)
+    shutil.copy("other.db", "sweep/other.db")
+    n = int(before.split()[-2])
+    check("a group keeps the focus while a run is added to it", tab.sees(
+        "Data.runs.length === 301") and tab.js(focused) == before.replace(
+            f" {n} ", f" {n + 1} "), (before, tab.js(focused)))
+    os.unlink("sweep/other.db")
+    check("and while it is removed", tab.sees("Data.runs.length === 300") and
+          tab.js(focused) == before, (before, tab.js(focused)))
     browser.js("State.set({open: Data.runs.slice(2, 5), group: ''})")
     check("three runs are drawn side by side", tab.sees(
         "document.querySelectorAll('#heatmaps figure').length === 3"))
@@ -297,6 +362,7 @@ def main():
         server = the_server_restarts(browser, server, options)
         a_link_shows_the_view(browser, server)
         a_frame_has_its_token(browser, server)
+        the_table_follows(browser, options)
         a_sweep(browser, downloads, options)
     finally:
         browser.close()
