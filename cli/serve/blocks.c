@@ -266,60 +266,6 @@ static es_status find_series(es_series found[2], size_t *n, es_reader *reader,
                                 es_reader_path(reader), name);
 }
 
-/* --- samples --------------------------------------------------------------*/
-
-/* Finds the last step at or before `step` at which the series has a sample. */
-static es_status step_before(int64_t *out, es_reader *reader,
-                             const es_series *series, int64_t step)
-{
-    es_cursor *cursor;
-    const float *values;
-    int64_t found;
-    *out = ES_UNKNOWN;
-    if (step >= series->last_step) {
-        *out = series->last_step;
-        return ES_OK;
-    }
-    es_status status =
-        es_cursor_open(&cursor, reader, series, ES_STEP_FIRST, step);
-    if (status < 0)
-        return status;
-    while ((status = es_cursor_next(cursor, &found, &values)) == ES_OK)
-        *out = found;
-    es_cursor_close(cursor);
-    return status == ES_DONE ? ES_OK : status;
-}
-
-static es_status put_sample(FILE *out, es_reader *reader,
-                            const es_serve_place *place, const char *name,
-                            const es_series *series, int64_t wanted)
-{
-    es_report_series s = {.series = *series};
-    float *values = NULL;
-    int64_t step, n_all;
-    es_status status;
-    if ((status = find_rows(&s, reader, place->number - 1)) < 0 ||
-        (status = es_alloc(&values, series->n_values, sizeof *values,
-                           "a sample")) < 0 ||
-        (status = es_reader_count(reader, series, &n_all)) < 0 ||
-        (status = step_before(&step, reader, series, wanted)) < 0 ||
-        (step != ES_UNKNOWN &&
-         (status = es_reader_sample(reader, series, step, values,
-                                    series->n_values, &step)) < 0))
-        goto done;
-    s.n_samples = (size_t)n_all;
-    status = put_block(out, &(block){.run = place,
-                                     .name = name,
-                                     .series = &s,
-                                     .steps = &step,
-                                     .values = values,
-                                     .n = step != ES_UNKNOWN,
-                                     .n_values = series->n_values});
-done:
-    free(values);
-    return status;
-}
-
 /* --- attention maps -------------------------------------------------------*/
 
 typedef struct map_block {
@@ -391,15 +337,10 @@ static es_status put_name(FILE *out, es_reader *reader,
     for (size_t i = 0; i < n; i++, ++*turn) {
         const char *mark =
             *turn < request->n_marks ? request->marks[*turn] : "";
-        status =
-            request->ask == ES_SERVE_SAMPLE
-                ? put_sample(out, reader, place, name, &found[i], request->step)
-                : put_series(out, reader, place, name, &found[i], mark,
-                             request->n_values);
+        status = put_series(out, reader, place, name, &found[i], mark,
+                            request->n_values);
         if (status < 0 && (status = put_error(out, place, name)) < 0)
             return status;
-        if (request->ask == ES_SERVE_SAMPLE)
-            break;
     }
     return ES_OK;
 }

@@ -163,8 +163,7 @@ es_status es_serve_request_add(es_serve_request *request,
 
 es_status es_serve_request_check(const es_serve_request *request)
 {
-    const bool needs_name =
-        request->ask == ES_SERVE_SERIES || request->ask == ES_SERVE_SAMPLE;
+    const bool needs_name = request->ask == ES_SERVE_SERIES;
     const bool is_single = request->ask == ES_SERVE_STOP ||
                            request->ask == ES_SERVE_MAPS ||
                            request->ask == ES_SERVE_EXPORT;

@@ -7,7 +7,6 @@
 
 typedef enum es_serve_ask {
     ES_SERVE_SERIES,
-    ES_SERVE_SAMPLE,
     ES_SERVE_MAPS,
     ES_SERVE_DRAW,
     ES_SERVE_EXPORT, /* api/draw with format=csv */
@@ -15,8 +14,7 @@ typedef enum es_serve_ask {
 } es_serve_ask;
 
 #define ES_SERVE_PLACES_MOST 150 /* maximum number of runs in a figure */
-/* Maximum number of runs in api/series and api/sample. */
-#define ES_SERVE_BLOCK_RUNS 64
+#define ES_SERVE_BLOCK_RUNS 64   /* maximum number of runs in api/series */
 #define ES_SERVE_NAMES_MOST 8
 #define ES_SERVE_MARK_MOST 48
 

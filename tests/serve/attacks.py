@@ -11,7 +11,7 @@ local = f"127.0.0.1:{server.port}"
 
 # --- token
 addresses = ["", "api/runs", "api/events", f"api/series?run={key}&name=loss", f"api/maps?run={key}",
-             f"api/sample?run={key}&name=loss", f"api/draw?run={key}&figure=loss", "api/nope"]
+             f"api/draw?run={key}&figure=loss", "api/nope"]
 answers = [server.ask(path, token=False) for path in addresses]
 check("every address needs the token", all(a.status == 401 for a in answers), answers)
 check("an answer without the token names no run", all(b"a.db" not in a.body for a in answers))

@@ -96,10 +96,6 @@ def check_series(server, runs):
           [(h["run"], h["name"]) for h, _ in found] ==
           [(k, n) for k in (key, long) for n in ("entropy", "loss", "nope")], found)
     check("a missing series is an error of its block", "no series" in found[2][0]["error"], found[2])
-    (header, parts), = blocks(server.ask(f"api/sample?run={long}&name=entropy&step=3500").body)
-    check("a sample at a step", parts[0] == (3500,) and abs(floats(parts[1])[0] - 0.01) < 1e-6, header)
-    (header, parts), = blocks(server.ask(f"api/sample?run={key}&name=entropy&step=0").body)
-    check("no sample before the first step", header["n"] == 0, header)
     (header, _), = blocks(server.ask(f"api/maps?run={key}").body)
     check("a run without attention maps", header["n"] == 0, header)
 
@@ -132,7 +128,7 @@ def check_wrong(server, runs):
             ("an unknown phase", f"api/series?run={key}&name=loss&phase=x", 400),
             ("an unknown figure", f"api/draw?run={key}&figure=x", 404),
             ("an unknown format", f"api/draw?run={key}&figure=loss&format=gif", 400),
-            ("a negative step", f"api/sample?run={key}&name=loss&step=-1", 400),
+            ("a negative step", f"api/draw?run={key}&figure=loss&step=-1", 400),
             ("too many values", f"api/series?run={key}&name=loss&values=99999999999", 400),
             ("too many runs", "api/series?name=loss" + f"&run={key}" * 65, 400),
             ("too many names", f"api/series?run={key}" + "&name=x" * 9, 400)):

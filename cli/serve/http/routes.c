@@ -267,7 +267,6 @@ static const struct route {
     const char *path;
     es_serve_ask ask;
 } routes[] = {{"api/series", ES_SERVE_SERIES},
-              {"api/sample", ES_SERVE_SAMPLE},
               {"api/maps", ES_SERVE_MAPS},
               {"api/draw", ES_SERVE_DRAW}};
 
