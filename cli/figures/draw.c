@@ -340,15 +340,39 @@ static void end(es_drawing *drawing)
     es_run_labels_free(&drawing->labels);
 }
 
+/* Draws the composite page, which contains several figures (--figure A+B). The
+ * caller must call end() on the drawings (options->n_parts), also after an
+ * error. */
+static es_status draw_composite(es_picture **out,
+                                es_drawing drawings[ES_COMPOSITE_MOST],
+                                size_t *n_failed, reports *printed,
+                                const es_figure_job *job,
+                                const es_picture_request *request)
+{
+    const es_figure_options *options = job->options;
+    es_status status = ES_OK;
+    for (size_t i = 0; i < options->n_parts && status == ES_OK; i++)
+        status = begin(&drawings[i], n_failed, printed, job, options->parts[i],
+                       request);
+    return status == ES_OK
+               ? es_composite_draw_runs(out, drawings, options->parts,
+                                        options->n_parts)
+               : status;
+}
+
 es_status es_figure_draw_runs(es_picture **out, es_figure_kind kind,
                               const es_figure_job *job, es_format format)
 {
     const es_picture_request request = {.wanted = true, .format = format};
-    es_drawing drawing;
-    es_status status = begin(&drawing, NULL, NULL, job, kind, &request);
-    if (status == ES_OK)
-        status = es_figure_entries[kind].draw(out, &drawing);
-    end(&drawing);
+    es_drawing drawings[ES_COMPOSITE_MOST] = {{.n = 0}};
+    es_status status;
+    if ((int)kind == ES_FIGURE_COMPOSITE)
+        status = draw_composite(out, drawings, NULL, NULL, job, &request);
+    else if ((status = begin(&drawings[0], NULL, NULL, job, kind, &request)) ==
+             ES_OK)
+        status = es_figure_entries[kind].draw(out, &drawings[0]);
+    for (size_t i = 0; i < ES_COMPOSITE_MOST; i++)
+        end(&drawings[i]);
     return status;
 }
 
@@ -373,7 +397,6 @@ static es_status make(document *to, size_t *n_failed, reports *printed,
     return status;
 }
 
-/* Draws the composite page, which contains several figures (--figure A+B). */
 static es_status make_composite(document *to, size_t *n_failed,
                                 reports *printed, const es_figure_job *job)
 {
@@ -381,13 +404,9 @@ static es_status make_composite(document *to, size_t *n_failed,
     const int kind = ES_FIGURE_COMPOSITE;
     es_picture *picture = NULL;
     es_drawing drawings[ES_COMPOSITE_MOST] = {{.n = 0}};
-    es_status status = ES_OK;
-    for (size_t i = 0; i < options->n_parts && status == ES_OK; i++)
-        status = begin(&drawings[i], n_failed, printed, job, options->parts[i],
-                       &options->pictures[kind]);
-    if (status == ES_OK &&
-        (status = es_composite_draw_runs(&picture, drawings, options->parts,
-                                         options->n_parts)) == ES_OK)
+    es_status status = draw_composite(&picture, drawings, n_failed, printed,
+                                      job, &options->pictures[kind]);
+    if (status == ES_OK)
         status =
             put_picture(to, &picture, &drawings[0], job, (es_figure_kind)kind);
     es_picture_free(picture);

@@ -246,6 +246,7 @@ typedef struct es_figure_job {
  * Writes no file.
  *
  *   out     owned by the caller
+ *   kind    ES_FIGURE_COMPOSITE: the page of options->parts
  *   format  determines the units of the size in the options
  *
  * Returns ES_OK; ES_ENOTFOUND if no run can be shown; other errors of

@@ -455,5 +455,5 @@ const Chart = (() => {
             (c) => c.x && c.box.isConnected && drawStep(c)));
     }
 
-    return {make, change, redraw, start};
+    return {make, change, redraw, isLog, start};
 })();

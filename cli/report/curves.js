@@ -206,12 +206,14 @@ const Curves = (() => {
 
     function start() {
         Save.add(Dom.byId('curves-card'), {name: 'layers', picture: true,
-            rows: curveRows, figure: () => !State.now.head && !State.now.span &&
-                !State.now.log && 'curves'});
+            rows: curveRows, figure: () => !State.now.span && !shown.some(
+                ({lines}) => lines.some(({kind}) => kind === 'chosen')) &&
+                {names: ['curves'], log: shown.some((p) => Chart.isLog(p.chart))}});
         Save.add(Dom.byId('values-card'), {name: 'loss', picture: true,
-            rows: valueRows, figure: () => drawable().length === 1 &&
-                !State.now.span && !State.now.log && drawable()[0] === 'loss' &&
-                'loss'});
+            rows: valueRows, figure: () => !State.now.span &&
+                charts.size === 1 && charts.has('loss') &&
+                {names: ['loss'], log: Chart.isLog(charts.get('loss')),
+                 full: State.now.full}});
         let width = 0;
         new ResizeObserver(() => {
             if (box.clientWidth + values.clientWidth === width)

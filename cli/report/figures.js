@@ -17,7 +17,7 @@ const Figures = (() => {
     async function find(figure) {
         if (figure.packed)
             return address(figure);
-        return URL.createObjectURL(await Live.draw(figure.name, 'svg'));
+        return URL.createObjectURL(await Live.draw({names: [figure.name]}, 'svg'));
     }
 
     async function show(box, figure) {

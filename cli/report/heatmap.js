@@ -382,7 +382,8 @@ const Heatmaps = (() => {
 
     function start() {
         Save.add(Dom.byId('heads-card'), {name: 'heads', picture: true, rows,
-            figure: () => !State.now.delta && 'heatmap'});
+            figure: () => ({names: panels.some((p) => p.base)
+                ? ['heatmap', 'delta'] : ['heatmap']})});
         State.follow(['series', 'open', 'delta', 'theme'],
                      Dom.onWidth(box, build));
         State.follow(['data'], update);

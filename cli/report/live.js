@@ -293,12 +293,16 @@ const Live = (() => {
 
     /* --- figures and files -----------------------------------------------*/
 
-    // Requests a figure of the open runs, or of the first selected ones.
-    async function draw(figure, format) {
-        const {open, selected, series, step, theme} = State.now;
-        const runs = (open.length ? open : selected).slice(0, 150);
+    // Requests figures on one page, of the open runs or of the first selected
+    // ones. A delta subtracts the first run.
+    async function draw({names, log, full}, format) {
+        const {open, selected, delta, series, step, theme} = State.now;
+        const runs = names.includes('delta') && delta ? [delta[1], delta[0]]
+            : (open.length ? open : selected).slice(0, 150);
         return (await Server.get('api/draw', [
-            ['figure', figure], ['format', format], ['theme', theme],
+            ...names.map((name) => ['figure', name]),
+            ...log ? [['log', 1]] : [], ...full ? [['full', 1]] : [],
+            ['format', format], ['theme', theme],
             ...runs.map((run) => ['run', run.key]),
             ...series ? [['name', series]] : [],
             ...step === null || Steps.isLast() ? [] : [['step', step]]])).blob();

@@ -173,7 +173,7 @@ const Maps = (() => {
             const maps = read(element);
             set(Data.runs[maps.run], maps);
         }
-        Save.add(card, {name: 'maps', picture: true, rows, figure: () => 'maps'});
+        Save.add(card, {name: 'maps', picture: true, rows, figure: () => ({names: ['maps']})});
         State.follow(['open', 'theme', 'maps'], Dom.onWidth(box, build));
         State.follow(['step'], drawAll);
     }

@@ -192,8 +192,8 @@ const Save = (() => {
     /**
      * Adds a menu to the heading of a card. options: {name: of the files,
      * picture: true if the card has a drawing, rows: function that returns the
-     * values as rows of a table, figure: function that returns the name of the
-     * program's figure that shows the same, or false}.
+     * values as rows of a table, figure: function that returns what Live.draw
+     * requests to show the same, or false if the program has no such figure}.
      */
     function add(card, options) {
         const formats = [...options.picture ? ['svg', 'png'] : [],

@@ -108,7 +108,7 @@ const Timeline = (() => {
 
     function start() {
         Save.add(card, {name: 'timeline', picture: true, rows: Flags.rows,
-                        figure: () => 'timeline'});
+                        figure: () => ({names: ['timeline']})});
         State.follow(['open', 'selected', 'runs'], Dom.onWidth(box, build));
         State.follow(['step'], drawStep);
     }

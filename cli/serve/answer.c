@@ -35,25 +35,70 @@ static void limit_process(void)
 #endif
 }
 
+/* Finds the last sample of the series up to *step, as the page shows it, or the
+ * first sample if there is none. Leaves *step unchanged if the run has no such
+ * series. */
+static es_status find_step(int64_t *step, es_reader *reader,
+                           const es_serve_place *place, const char *name)
+{
+    es_series series;
+    es_cursor *cursor;
+    const float *values;
+    int64_t found;
+    es_status status = es_reader_find(reader, place->number - 1, name,
+                                      (es_phase)place->phase, &series);
+    if (status < 0 || series.last_step == ES_UNKNOWN)
+        return status == ES_ENOTFOUND ? ES_OK : status;
+    if (*step >= series.last_step) {
+        *step = series.last_step;
+        return ES_OK;
+    }
+    if ((status = es_cursor_open(&cursor, reader, &series, ES_STEP_FIRST,
+                                 *step)) < 0)
+        return status;
+    *step = ES_STEP_FIRST;
+    while ((status = es_cursor_next(cursor, &found, &values)) == ES_OK)
+        *step = found;
+    es_cursor_close(cursor);
+    return status == ES_DONE ? ES_OK : status;
+}
+
 static es_status load_run(es_run_summary **out, const es_serve_place *place,
                           const es_summary_options *options)
 {
+    es_summary_options at = *options;
     es_reader *reader = NULL;
     es_status status = es_reader_open_held(&reader, place->path);
-    if (status == ES_OK &&
-        (status = es_summary_load(out, reader, place->number - 1, options)) ==
-            ES_OK)
+    if (status == ES_OK && at.step != ES_STEP_LAST)
+        status = find_step(&at.step, reader, place, at.series);
+    if (status == ES_OK && (status = es_summary_load(
+                                out, reader, place->number - 1, &at)) == ES_OK)
         status = es_run_settings_read(*out, reader, place->number - 1);
     es_reader_close(reader);
     return status;
 }
 
-/* Draws a figure of the requested runs. The upper end m of the entropy scale is
+/* Makes the options of the figures that a request names. */
+static es_figure_options options_of(const es_serve_request *request)
+{
+    es_figure_options options = {.theme = request->is_dark ? ES_THEME_DARK
+                                                           : ES_THEME_LIGHT,
+                                 .theme_given = true,
+                                 .logarithmic = request->logarithmic,
+                                 .full = request->full,
+                                 .step_given = request->step != ES_STEP_LAST,
+                                 .n_parts = request->n_figures};
+    memcpy(options.parts, request->figures,
+           request->n_figures * sizeof *options.parts);
+    return options;
+}
+
+/* Draws figures of the requested runs. The upper end m of the entropy scale is
    the maximum over these runs. */
 static es_status draw(FILE *out, const es_serve_request *request,
                       const es_rules_file *rules)
 {
-    const size_t n = request->n_runs;
+    const size_t n = request->n_runs, n_figures = request->n_figures;
     es_run_summary **runs = NULL;
     es_summary_options at;
     double observed = NAN;
@@ -66,9 +111,10 @@ static es_status draw(FILE *out, const es_serve_request *request,
     if (request->phase >= 0)
         at.phase = request->phase == ES_PHASE_TRAIN ? ES_PHASE_ONLY_TRAIN
                                                     : ES_PHASE_ONLY_EVAL;
-    const es_figure_options style = {.theme = request->is_dark ? ES_THEME_DARK
-                                                               : ES_THEME_LIGHT,
-                                     .theme_given = true};
+    const es_figure_options style = options_of(request);
+    const es_figure_kind kind = n_figures > 1
+                                    ? (es_figure_kind)ES_FIGURE_COMPOSITE
+                                    : request->figures[0];
     es_status status = es_alloc(&runs, n, sizeof *runs, "runs");
     for (size_t i = 0; i < n && status == ES_OK; i++)
         if ((status = load_run(&runs[i], &request->runs[i], &at)) == ES_OK)
@@ -81,8 +127,7 @@ static es_status draw(FILE *out, const es_serve_request *request,
                                .quiet = true};
     const es_format format = (es_format)request->format;
     if (status == ES_OK)
-        status = es_figure_draw_runs(&picture, (es_figure_kind)request->figure,
-                                     &job, format);
+        status = es_figure_draw_runs(&picture, kind, &job, format);
     if (status == ES_OK)
         status =
             es_picture_write(picture, out, format, ES_PIXELS_A_POINT, NULL, 0);

@@ -4,7 +4,6 @@
 
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"
-#include "cli/figures/figures.h"
 #include "store/reader.h"
 
 #include <string.h>
@@ -17,7 +16,7 @@ es_status es_serve_request_new(es_serve_request **out, es_serve_ask ask)
     if (status < 0)
         return status;
     (*out)->ask = ask;
-    (*out)->phase = (*out)->figure = -1;
+    (*out)->phase = -1;
     (*out)->step = ES_STEP_LAST;
     (*out)->n_values = VALUES_DEFAULT;
     (*out)->format = ES_FORMAT_SVG;
@@ -87,11 +86,13 @@ static es_status set_phase(es_serve_request *to, const char *text)
     return es_fail(ES_EUSAGE, "phase: '%s': expected train or eval", text);
 }
 
-static es_status set_figure(es_serve_request *to, const char *name)
+static es_status add_figure(es_serve_request *to, const char *name)
 {
+    if (to->n_figures == ES_COMPOSITE_MOST)
+        return es_fail(ES_EUSAGE, "more than %d figures", ES_COMPOSITE_MOST);
     for (int i = 0; i < ES_N_FIGURES; i++)
         if (strcmp(name, es_figure_name((es_figure_kind)i)) == 0) {
-            to->figure = i;
+            to->figures[to->n_figures++] = (es_figure_kind)i;
             return ES_OK;
         }
     return es_fail(ES_ENOTFOUND, "no such figure: '%s'", name);
@@ -120,6 +121,14 @@ static es_status set_step(es_serve_request *to, const char *text)
         es_int_parse(&to->step, text, 0, INT64_MAX - 1) == ES_OK)
         return ES_OK;
     return es_fail(ES_EUSAGE, "step: '%s': expected a step or last", text);
+}
+
+static es_status set_flag(bool *to, const char *name, const char *text)
+{
+    *to = strcmp(text, "1") == 0;
+    return *to || strcmp(text, "0") == 0
+               ? ES_OK
+               : es_fail(ES_EUSAGE, "%s: '%s': expected 0 or 1", name, text);
 }
 
 static es_status set_values(es_serve_request *to, const char *text)
@@ -153,7 +162,11 @@ es_status es_serve_request_add(es_serve_request *request,
     if (strcmp(name, "values") == 0)
         return set_values(request, value);
     if (draws && strcmp(name, "figure") == 0)
-        return set_figure(request, value);
+        return add_figure(request, value);
+    if (draws && strcmp(name, "log") == 0)
+        return set_flag(&request->logarithmic, name, value);
+    if (draws && strcmp(name, "full") == 0)
+        return set_flag(&request->full, name, value);
     if (draws && strcmp(name, "format") == 0)
         return set_format(request, value);
     if (draws && strcmp(name, "theme") == 0)
@@ -173,7 +186,7 @@ es_status es_serve_request_check(const es_serve_request *request)
         return es_fail(ES_EUSAGE, "give one run");
     if (needs_name && !request->n_names)
         return es_fail(ES_EUSAGE, "no series given: add name=NAME");
-    if (request->ask == ES_SERVE_DRAW && request->figure < 0)
+    if (request->ask == ES_SERVE_DRAW && !request->n_figures)
         return es_fail(ES_EUSAGE, "no figure given: add figure=NAME");
     return ES_OK;
 }

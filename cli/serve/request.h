@@ -3,6 +3,7 @@
 #ifndef ES_SERVE_REQUEST_H
 #define ES_SERVE_REQUEST_H
 
+#include "cli/figures/figures.h"
 #include "cli/serve/listing.h"
 
 typedef enum es_serve_ask {
@@ -40,9 +41,11 @@ typedef struct es_serve_request {
     int phase;       /* es_phase; -1 if no phase was given */
     int64_t step;    /* requested step; ES_STEP_LAST if none was given */
     size_t n_values; /* maximum number of values per series in the answer */
-    int figure;      /* es_figure_kind; -1 if no figure was given */
-    int format;      /* es_format of a figure */
-    bool is_dark;
+    /* (n_figures) figures on one page, from the top */
+    es_figure_kind figures[ES_COMPOSITE_MOST];
+    size_t n_figures;
+    int format; /* es_format of a figure */
+    bool is_dark, logarithmic, full;
 } es_serve_request;
 
 /** Creates a request without arguments. Returns ES_OK or ES_ENOMEM. */

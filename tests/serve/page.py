@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import xml.etree.ElementTree
 
 import make_runs
 import make_tree
@@ -193,7 +194,8 @@ def the_table_follows(browser, options):
     row = "Array.from(document.querySelectorAll('#runs tbody tr')).find((row) =>" \
         " row.querySelector('.status').textContent.startsWith('running'))"
     curve = row + ".querySelector('.spark .line').getAttribute('d')"
-    tab.sees(curve + ".length > 1")
+    check("a training appears in a table of runs", tab.sees(curve + ".length > 1"),
+          (training.poll(), tab.text("#runs")))
     browser.js("State.set({sort: {title: 'step', down: false}})")
     browser.js(row + ".querySelector('.open').focus()")
     step, before, place = (tab.js(what) for what in (
@@ -347,6 +349,58 @@ def a_sweep(browser, downloads, options):
     server.end()
 
 
+def saved(tab, downloads, card):
+    """Saves a panel as SVG; returns the root of its elements."""
+    tab.browser.click(f"#{card}-card .save summary")
+    tab.browser.click(f"#{card}-card [data-format=svg]")
+    found = tab.browser.until(lambda: [n for n in os.listdir(downloads) if n.endswith(".svg")])
+    path = os.path.join(downloads, found[0])
+    tab.browser.until(lambda: os.path.getsize(path))
+    root = xml.etree.ElementTree.parse(path).getroot()
+    os.unlink(path)
+    return root
+
+
+def texts(root):
+    return [e.text for e in root.iter() if e.tag.endswith("text")]
+
+
+def the_program_draws(browser, downloads, options):
+    """Panels are saved as the figures of the program that show the same."""
+    os.mkdir("drawn")
+    runs = ["drawn/spiky.db", "drawn/steady.db"]
+    for run in runs:
+        subprocess.run([SCAN, "import", "-q", os.path.basename(run)[:-2] + "csv", "-o", run],
+                       check=True)
+    server = Server("drawn", *options)
+    tab = Tab(browser, server).open()
+    tab.sees("document.querySelectorAll('#heatmaps figure').length === 2 &&"
+             " document.querySelectorAll('#values .line').length === 2")
+    heat, loss, curves = "heatmap", "loss", "curves"
+    delta = "{delta: [Data.runs[1], Data.runs[0]]}"
+    for card, state, figure in (
+            ("heads", "{}", [heat]), ("heads", delta, [heat + "+delta"]),
+            ("heads", "{step: 1000}", [heat, "--step", "1000"]),
+            ("curves", "{}", [curves]), ("curves", "{log: true}", [curves, "--log"]),
+            ("values", "{}", [loss]), ("values", "{log: true}", [loss, "--log"]),
+            ("values", "{full: true}", [loss, "--full"]), ("values", "{span: [0, 500]}", None),
+            ("curves", "{head: {run: Data.runs[0].key, row: 1, column: 1}}", None)):
+        before = "{delta: null, step: 2990, log: false, full: false, span: null, head: null}"
+        browser.js(f"State.set(Object.assign({before}, {state}))")
+        root = saved(tab, downloads, card)
+        if not figure:
+            check(f"{card} with {state} are saved as on the page", root.get("font-family"),
+                  texts(root))
+            continue
+        subprocess.run([SCAN, "draw", *figure, *runs, "-o", "drawn.svg"],
+                       stderr=subprocess.DEVNULL, check=True)
+        wanted = texts(xml.etree.ElementTree.parse("drawn.svg").getroot())
+        check(f"{card} with {state} are saved as {' '.join(figure)}", texts(root) == wanted,
+              (texts(root), wanted))
+    tab.is_calm("saved figures")
+    server.end()
+
+
 def main():
     downloads, profile = (os.path.abspath(name) for name in ("downloads", "profile"))
     os.mkdir(downloads)
@@ -363,6 +417,7 @@ def main():
         a_link_shows_the_view(browser, server)
         a_frame_has_its_token(browser, server)
         the_table_follows(browser, options)
+        the_program_draws(browser, downloads, options)
         a_sweep(browser, downloads, options)
     finally:
         browser.close()

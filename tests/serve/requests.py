@@ -4,6 +4,7 @@ import math
 import os
 import shutil
 import subprocess
+import xml.etree.ElementTree
 
 from server import SCAN, Server, blocks, check, floats, until
 
@@ -108,6 +109,19 @@ def check_figures(server, runs):
         check(f"a figure as {form}", answer.status == 200 and answer.body.startswith(start) and
               answer.headers["Content-Type"] == kind and
               f'filename="heatmap.{form}"' in answer.headers["Content-Disposition"], answer)
+    def drawn(query):
+        answer = server.ask(f"api/draw?run={odd}&run={long}&{query}")
+        root = xml.etree.ElementTree.fromstring(answer.body)
+        return [e.text for e in root.iter() if e.tag.endswith("text")]
+    texts = drawn("figure=heatmap&step=1500")
+    check("each run is drawn at its last sample up to a step", "step 2" in texts and
+          "step 1500" in texts, texts)
+    texts = drawn("figure=heatmap&step=0")
+    check("or at its first sample", "step 1" in texts and "step 0" in texts, texts)
+    texts = drawn("figure=heatmap&figure=loss")
+    check("figures share a page", "loss (nats)" in texts and "step 3999" in texts, texts)
+    plain, log = drawn("figure=loss&log=0"), drawn("figure=loss&log=1")
+    check("a figure has a logarithmic axis", plain != log == drawn("log=1&figure=loss"), log)
     answer = server.ask(f"api/draw?run={odd}&format=csv&name=loss")
     export = subprocess.run([SCAN, "export", "runs/odd.db", "--series", "loss", "-o", "-"],
                             capture_output=True, check=True).stdout
@@ -127,6 +141,8 @@ def check_wrong(server, runs):
             ("no series", f"api/series?run={key}", 400),
             ("an unknown phase", f"api/series?run={key}&name=loss&phase=x", 400),
             ("an unknown figure", f"api/draw?run={key}&figure=x", 404),
+            ("too many figures", f"api/draw?run={key}" + "&figure=loss" * 9, 400),
+            ("an unclear axis", f"api/draw?run={key}&figure=loss&log=yes", 400),
             ("an unknown format", f"api/draw?run={key}&figure=loss&format=gif", 400),
             ("a negative step", f"api/draw?run={key}&figure=loss&step=-1", 400),
             ("too many values", f"api/series?run={key}&name=loss&values=99999999999", 400),

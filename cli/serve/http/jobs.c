@@ -146,7 +146,7 @@ static void name_file(es_response *response, const es_serve_request *request)
         snprintf(text, sizeof text, "attachment; filename=\"series.csv\"");
     else
         snprintf(text, sizeof text, "inline; filename=\"%s.%s\"",
-                 es_figure_name((es_figure_kind)request->figure),
+                 es_figure_name(request->figures[0]),
                  es_format_name((es_format)request->format));
     es_mhd.add_response_header(response, "Content-Disposition", text);
 }
