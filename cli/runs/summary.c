@@ -591,10 +591,9 @@ es_status es_summary_load(es_run_summary **out, es_reader *reader, size_t run,
     return ES_OK;
 }
 
-void es_summary_free(es_run_summary *summary)
+/* Frees the flags and the list of damaged samples. */
+static void clear_flags(es_run_summary *summary)
 {
-    if (!summary)
-        return;
     for (size_t i = 0; i < summary->n_flags; i++) {
         free(summary->flags[i].layers);
         free(summary->flags[i].heads);
@@ -603,6 +602,41 @@ void es_summary_free(es_run_summary *summary)
     for (size_t i = 0; i < summary->n_damaged; i++)
         free((char *)(uintptr_t)summary->damaged[i].series);
     free(summary->damaged);
+    free(summary->heard);
+    free(summary->nonfinite);
+    summary->flags = NULL;
+    summary->damaged = NULL;
+    summary->heard = NULL;
+    summary->nonfinite = NULL;
+    summary->n_flags = summary->n_damaged = 0;
+    summary->judged = summary->end_damaged = false;
+}
+
+void es_summary_move_flags(es_run_summary *to, es_run_summary *from)
+{
+    clear_flags(to);
+    to->flags = from->flags;
+    to->n_flags = from->n_flags;
+    to->damaged = from->damaged;
+    to->n_damaged = from->n_damaged;
+    to->end_damaged = from->end_damaged;
+    to->heard = from->heard;
+    to->nonfinite = from->nonfinite;
+    to->rules = from->rules;
+    to->judged = from->judged;
+    from->flags = NULL;
+    from->damaged = NULL;
+    from->heard = NULL;
+    from->nonfinite = NULL;
+    from->n_flags = from->n_damaged = 0;
+    clear_flags(from);
+}
+
+void es_summary_free(es_run_summary *summary)
+{
+    if (!summary)
+        return;
+    clear_flags(summary);
     free(summary->path);
     free(summary->uuid);
     free(summary->name);
@@ -616,7 +650,5 @@ void es_summary_free(es_run_summary *summary)
     free(summary->scaled);
     es_layers_free(summary->described);
     free(summary->layers);
-    free(summary->heard);
-    free(summary->nonfinite);
     free(summary);
 }

@@ -185,6 +185,11 @@ es_status es_summary_load(es_run_summary **out, es_reader *reader, size_t run,
 #define ES_FLAGS_KEPT 1000
 #define ES_FLAG_HEADS_KEPT (1 << 20)
 
+/** Moves the flags of an earlier summary of the same run, and the damage that
+ * was found when they were judged, to a summary that was loaded without flags.
+ * The earlier summary is then one without flags. */
+void es_summary_move_flags(es_run_summary *to, es_run_summary *from);
+
 void es_summary_free(es_run_summary *summary); /* summary may be NULL */
 
 /** Reads the newest perplexity on held-out data; the result is missing if

@@ -34,6 +34,10 @@
  * server uses at most half a percent of a core. */
 #define POLL_LEAST 1
 #define POLL_SHARE 200
+/* Minimum time between two judgements of a run that is being written, as a
+ * multiple of the CPU time of the last one and of the number of such runs. Each
+ * judgement reads all samples of the run. */
+#define JUDGE_SHARE 30
 /* Minimum time in seconds between two searches for writers that have died;
    POLL_SHARE applies to these searches too. */
 #define WRITERS_LEAST 5
@@ -57,8 +61,11 @@ typedef struct shown_run {
     char *series; /* members "recorded" and "maps" of the run's JSON */
     char *title;  /* label of the run; NULL until set_titles was called */
     bool has_maps;
-    bool stale; /* true if the run has changed and must be sent */
-    bool found; /* true if the run was in the file at its last reading */
+    double judge_at; /* earliest time of the next judgement
+                        (CLOCK_MONOTONIC) */
+    bool owed;       /* true if the newest samples are not judged yet */
+    bool stale;      /* true if the run has changed and must be sent */
+    bool found;      /* true if the run was in the file at its last reading */
 } shown_run;
 
 typedef struct shown_file {
@@ -294,7 +301,8 @@ static bool same_text(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Replaces the summary of a run. */
+/* Replaces the summary of a run. One that was not judged gets the flags of the
+ * last one. */
 static void replace_summary(watching *w, shown_run *run,
                             es_run_summary *summary)
 {
@@ -302,6 +310,9 @@ static void replace_summary(watching *w, shown_run *run,
     w->relabel = w->relabel || !old || !same_text(old->name, summary->name) ||
                  !same_text(old->arch, summary->arch) ||
                  !same_text(old->config, summary->config);
+    run->owed = !summary->judged;
+    if (run->owed)
+        es_summary_move_flags(summary, run->summary);
     limit_flags(summary);
     es_summary_set_max(summary, w->observed);
     es_summary_free(run->summary);
@@ -336,17 +347,67 @@ static es_status add_run(shown_run **out, watching *w, shown_file *file,
     return ES_OK;
 }
 
+static es_status make_key(char out[ES_SERVE_KEY], es_reader *reader,
+                          size_t index)
+{
+    es_run_place place;
+    es_run_info info;
+    es_status status = es_reader_run(reader, index, &info);
+    if (status < 0 || (status = es_reader_place(&place, reader, index)) < 0)
+        return status;
+    es_serve_key(out, place.path, info.uuid, place.number);
+    free(place.path);
+    return ES_OK;
+}
+
+/* Summarises a run. A run that is being written is not judged before its time;
+ * `known` is the run as it is shown, NULL if it is new. */
+static es_status summarise(es_run_summary **out, const watching *w,
+                           const shown_run *known, es_reader *reader,
+                           size_t index)
+{
+    const es_run_summary *before = known ? known->summary : NULL;
+    es_summary_options options = w->summary;
+    es_run_summary *summary;
+    options.without_flags =
+        before && seconds(CLOCK_MONOTONIC) < known->judge_at;
+    es_status status = es_summary_load(&summary, reader, index, &options);
+    if (status < 0)
+        return status;
+    if (options.without_flags && (strcmp(summary->status, "running") != 0 ||
+                                  summary->phase != before->phase)) {
+        es_summary_free(summary);
+        return es_summary_load(out, reader, index, &w->summary);
+    }
+    *out = summary;
+    return ES_OK;
+}
+
+/* Sets the time of the next judgement of a run; `cost` is the CPU time of this
+ * one. */
+static void plan_judgement(const watching *w, shown_run *run, double cost)
+{
+    size_t n = 0; /* runs that are being written, with this one */
+    for (size_t i = 0; i < w->n_shown; i++)
+        n += w->shown[i].n_written;
+    run->judge_at = seconds(CLOCK_MONOTONIC) + JUDGE_SHARE * (double)n * cost;
+}
+
 static es_status read_run(watching *w, shown_file *file, es_reader *reader,
                           size_t index)
 {
     char key[ES_SERVE_KEY];
     es_run_summary *summary = NULL;
-    shown_run *run = NULL;
-    es_status status = es_summary_load(&summary, reader, index, &w->summary);
+    shown_run *run;
+    es_status status = make_key(key, reader, index);
+    if (status < 0)
+        return status;
+    const double before = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    status = summarise(&summary, w, find_run(file, key), reader, index);
+    const double cost = seconds(CLOCK_PROCESS_CPUTIME_ID) - before;
     if (status < 0 ||
         (status = es_run_settings_read(summary, reader, index)) < 0)
         goto done;
-    es_serve_key(key, summary->path, summary->uuid, summary->number);
     if ((status = add_run(&run, w, file, key)) < 0 ||
         (status = describe_series(run, reader, index)) < 0 ||
         (status = es_serve_line_read(&run->entropy, reader, index,
@@ -355,6 +416,8 @@ static es_status read_run(watching *w, shown_file *file, es_reader *reader,
                                      summary->phase)) < 0)
         goto done;
     file->n_written += strcmp(summary->status, "running") == 0;
+    if (summary->judged && strcmp(summary->status, "running") == 0)
+        plan_judgement(w, run, cost);
     replace_summary(w, run, summary);
     summary = NULL;
 done:
@@ -587,10 +650,10 @@ static bool is_new(watching *w, const char *id)
     return true;
 }
 
-static const shown_run *run_of_key(const watching *w, const char *key)
+static shown_run *run_of_key(const watching *w, const char *key)
 {
     for (size_t i = 0; i < w->n_shown; i++) {
-        const shown_run *run = find_run(&w->shown[i], key);
+        shown_run *run = find_run(&w->shown[i], key);
         if (run)
             return run;
     }
@@ -631,9 +694,11 @@ static es_status receive_alert(void *user, const es_alert *alert)
     char key[ES_SERVE_KEY], *text = NULL;
     size_t n = 0;
     es_serve_key(key, alert->path, alert->uuid, 1);
-    const shown_run *run = run_of_key(w, key);
+    shown_run *run = run_of_key(w, key);
     if (!is_new(w, alert->id) || w->first)
         return ES_OK;
+    if (run) /* so that the list has the flag when the alert is sent */
+        run->judge_at = 0;
     FILE *stream = es_text_stream(&text, &n);
     if (!stream)
         return ES_OK; /* the list of runs still shows the flag */
@@ -645,6 +710,35 @@ static es_status receive_alert(void *user, const es_alert *alert)
 }
 
 /* --- rounds ---------------------------------------------------------------*/
+
+/* Reads the files again that have a run whose judgement is due. */
+static void judge_owed(watching *w)
+{
+    for (size_t i = 0; i < w->n_shown; i++) {
+        const shown_file *file = &w->shown[i];
+        es_reader *reader = NULL;
+        size_t k = 0;
+        while (k < file->n_runs &&
+               !(file->runs[k].owed &&
+                 file->runs[k].judge_at <= seconds(CLOCK_MONOTONIC)))
+            k++;
+        if (k < file->n_runs && es_reader_open(&reader, file->path) == ES_OK &&
+            receive_file(w, file->path, reader) < 0)
+            es_print_note("%s", es_message());
+        es_damage_close(reader);
+    }
+}
+
+/* Returns the time at which a judgement is due, infinite if none is. */
+static double next_judgement(const watching *w)
+{
+    double first = INFINITY;
+    for (size_t i = 0; i < w->n_shown; i++)
+        for (size_t k = 0; k < w->shown[i].n_runs; k++)
+            if (w->shown[i].runs[k].owed)
+                first = fmin(first, w->shown[i].runs[k].judge_at);
+    return first;
+}
 
 /* Reads the files again whose writers have died: the death of a writer does not
    change the file, so it would otherwise remain unnoticed. */
@@ -710,6 +804,7 @@ static es_status read_round(watching *w)
         w->first = false;
         w->headed = false;
     }
+    judge_owed(w);
     if (has_news(w))
         publish(w);
     es_watch_changes_follow(&w->changes, &w->files);
@@ -737,11 +832,10 @@ static es_status run_rounds(watching *w)
         const double earliest = now + fmax(REST_LEAST, REST_SHARE * cost);
         const bool at_once = w->changes.has_new_folder || w->files.n_searching;
         w->changes.has_new_folder = false;
-        wait_for_change(
-            w, earliest,
-            at_once
-                ? earliest
-                : fmax(earliest, now + fmax(POLL_LEAST, POLL_SHARE * cost)));
+        const double latest =
+            fmin(now + fmax(POLL_LEAST, POLL_SHARE * cost), next_judgement(w));
+        wait_for_change(w, earliest,
+                        at_once ? earliest : fmax(earliest, latest));
     }
     return ES_OK;
 }

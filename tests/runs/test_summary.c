@@ -524,6 +524,24 @@ TEST(the_number_of_kept_flags_is_limited)
     assert_says("nan L0,2 (critical)");
 }
 
+TEST(a_summary_without_flags_gets_those_of_an_earlier_one)
+{
+    load_fallen(80);
+    es_run_summary *const earlier = summary;
+    const size_t n = earlier->n_flags;
+    summary = NULL;
+    options.without_flags = true;
+    show();
+    assert_false(summary->judged);
+    es_summary_move_flags(summary, earlier);
+    assert_true(summary->judged);
+    assert_int_equal(summary->n_flags, n);
+    assert_string_equal(es_flag_title(&summary->flags[0]), "collapse");
+    assert_int_equal(earlier->n_flags, 0);
+    assert_false(earlier->judged);
+    es_summary_free(earlier);
+}
+
 TEST(a_damaged_run_costs_only_itself)
 {
     const es_run_info info = known_run();

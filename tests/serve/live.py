@@ -1,9 +1,10 @@
 """Trains models while entropy-scan serve shows their runs."""
+import json
 import os
 import signal
 import subprocess
 
-from server import Events, Server, blocks, check, until
+from server import SCAN, Events, Server, blocks, check, until
 
 TRAIN = os.path.join(os.environ["BUILD"], "entropy-train")
 os.mkdir("live")
@@ -44,6 +45,7 @@ while len(steps) < 3000:
     steps += parts[0]
 check("new samples continue the old ones", len(steps) >= 3000 and repeats <= 1, (repeats, header))
 check("no sample was left out", steps == sorted(set(steps)) and len(steps) == header["samples"], header)
+
 answer = server.ask(f"api/stop?run={key}", "POST", headers={"Origin": f"http://127.0.0.1:{server.port}",
                                                             "Sec-Fetch-Site": "same-origin"})
 check("a run is requested to stop", answer.status == 200 and answer.json() == {"stopped": True}, answer)
@@ -90,3 +92,40 @@ events.close()
 later.close()
 code, errors = server.end()
 check("the server ends with 0 while pages are open", code == 0, (code, errors))
+
+
+def flags_of(runs):
+    return [(run["step"], [(f["kind"], f["onset"], f["last"], f["stands"]) for f in run["flags"]])
+            for run in runs]
+
+
+def judged():
+    """The flags that the program finds in the file."""
+    return flags_of(json.loads(subprocess.run([SCAN, "live/d.db", "--json"], capture_output=True,
+                                              check=True).stdout)["runs"])
+
+
+# Judging so many samples takes so long that not every change is judged. The logits of
+# this training stay too large.
+os.rename("live", "earlier")
+os.mkdir("live")
+training = train("d.db", "--steps", "1000000", "--lr", "1", "--schedule", "constant", "--clip", "0")
+server = Server("live")
+seen = []  # (step, number of flags) of each answer
+
+
+def is_long():
+    seen.extend((run["step"], len(run["flags"])) for run in server.listed()["runs"])
+    return seen and seen[-1][0] >= 60000
+
+
+until(is_long)
+training.send_signal(signal.SIGSTOP)
+numbers = [n for _, n in seen]
+check("a run keeps the flags that it had", numbers == sorted(numbers) and numbers[-1] > 0, seen[-50:])
+check("a run that pauses is judged up to its last sample", until(
+    lambda: flags_of(server.listed()["runs"]) == judged() != []) and judged()[0][1],
+    (server.listed()["runs"][0]["flags"], judged()))
+training.kill()
+training.wait()
+server.end()
