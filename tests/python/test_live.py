@@ -23,7 +23,7 @@ def test_the_last_values_equal_those_in_the_file(run_file):
             rec.step(loss=1.0)
         last, heads = rec.last(), rec.last(heads=True)
         logits = rec.last("max_logit")
-        with pytest.raises(ValueError, match="last.'logit'.: no such series: step 2 has entropy, "):
+        with pytest.raises(ValueError, match="last.'logit'.: unknown series; step 2 has entropy, "):
             rec.last("logit")
     run = es.open(run_file)
     entropy = run.entropy()[-1]
