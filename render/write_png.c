@@ -27,7 +27,7 @@ enum { PALETTE_MAX = 256 };
 /* A cell of the lattice that divides the RGB cube: the number of colours in the
  * cell, and the sums of their channels. */
 typedef struct cell {
-    uint32_t key; /* index of the cell in the lattice + 1; 0: unused */
+    uint32_t key; /* index of the cell in the RGB lattice + 1; 0: unused */
     uint64_t n, r, g, b;
     uint8_t entry;
 } cell;
@@ -227,7 +227,7 @@ typedef struct png_job {
     /* cells of an image inside an SVG; NULL for a page */
     const uint8_t *cells;
     size_t across, down; /* number of pixels per cell */
-    /* The following members are used for a page. */
+    /* The following members are used only if the PNG is a page. */
     cairo_surface_t *pixels;
     palette *palette; /* NULL: write RGB without a palette */
     double scale;     /* pixels per point; 0 for an image inside an SVG */

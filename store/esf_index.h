@@ -26,9 +26,9 @@ es_status es_esf_index_make(es_esf_index **out,
 void es_esf_index_set_file(es_esf_index *index, int fd);
 
 /**
- * Adds a series of the private database with its number (from 1 on), its run,
- * and the size of a sample in bytes. A series may be added again. Returns
- * ES_OK, ES_ENOMEM.
+ * Adds a series of the fragment, with its number in the private (in-memory)
+ * database (from 1 on), its run, and the size of a sample in bytes. A series
+ * may be added again. Returns ES_OK, ES_ENOMEM.
  */
 es_status es_esf_index_add_series(es_esf_index *index, int64_t series_id,
                                   int64_t run_id, uint32_t bytes) ES_MUST_USE;

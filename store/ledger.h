@@ -89,7 +89,7 @@ typedef struct es_delivery {
     int64_t number;
     const char *action;
     es_alert alert;
-    int64_t tries;    /* number of failed attempts */
+    int64_t tries;    /* number of failed attempts to deliver */
     int64_t claimant; /* pid of the process that has claimed the delivery, or
                          0 */
 } es_delivery;

@@ -104,13 +104,13 @@ void es_writer_rollback(es_writer *writer);
 
 /**
  * Writes one sample of n float32 values, where n must be the series' number of
- * values. The values are stored bit by bit. A second sample of the same step
+ * values. The values are stored bit for bit. A second sample of the same step
  * replaces the first.
  *
  *   step  0..ES_MAX_STEP
  *
- * Returns ES_OK; ES_EARGUMENT if an argument is invalid; nothing is changed
- * then, and the transaction can continue; ES_EIO.
+ * Returns ES_OK, ES_EARGUMENT if an argument is invalid, or ES_EIO. After
+ * ES_EARGUMENT nothing is changed, and the transaction can continue.
  */
 es_status es_writer_sample(es_writer *writer, int64_t series_id, int64_t step,
                            const float *values, size_t n) ES_MUST_USE;

@@ -674,7 +674,7 @@ static es_status squeeze(char out[ES_ARCH_TEXT_MAX], const char *text)
     return ES_OK;
 }
 
-/* Refuses parts that contradict each other, when all parts were read. */
+/* Refuses parts that contradict each other, after all parts were read. */
 static es_status check_whole(const es_arch *arch)
 {
     bool lacks_ffn = arch->no_ffn;

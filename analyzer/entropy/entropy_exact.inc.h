@@ -2,11 +2,11 @@
  * Recomputes rows for which float32 products are not accurate enough; part of
  * entropy_qk.inc.h.
  *
- * A float32 product q.k has an error of about 2^-24 |q| |k|, or more if some
- * channels are much larger than the others. If scores are large, and the row is
- * neither flat nor one-hot, the entropy has an error of the same size. The
- * functions in this file compute the products, and their differences from the
- * largest product of the row, in double. Only differences up to about 30
+ * A float32 product q.k has an error of about 2^-24 * |q| * |k|, or more if
+ * some channels are much larger than the others. If scores are large, and the
+ * row is neither flat nor one-hot, the entropy has an error of the same size.
+ * The functions in this file compute the products, and their differences from
+ * the largest product of the row, in double. Only differences up to about 30
  * matter, because larger ones give negligible weights, and float32 represents
  * differences up to 30 to 1e-6.
  */
@@ -63,7 +63,7 @@ static inline vec square_scale(const workspace *work,
  * has three sources. If an outlying channel is added early, its rounding error
  * affects all later partial sums. If the vectors are alike, partial sums grow
  * steadily up to the logit. If one half of a head cancels the other half,
- * partial sums grow up to half of |q| |k|. AMX tiles add with more bits, so
+ * partial sums grow up to half of |q| * |k|. AMX tiles add with more bits, so
  * their errors are smaller.
  */
 static vec reach_of(const workspace *work, const es_entropy_part *part, int row,
@@ -87,11 +87,12 @@ static vec reach_of(const workspace *work, const es_entropy_part *part, int row,
 /**
  * Finds the rows whose entropy may have an error above MOST_BLUR, in the group
  * of rows that begins with `row`. Errors d_j of the scores change the entropy e
- * by -sum a_j (ln a_j + e) d_j. The function adds up squared errors. Its
- * factors were chosen so that the error stays below 1e-5 for every family of
- * inputs in the tests. The largest logit may have an error of 5e-7 relative to
- * the size of its products. Outlying channels can exceed this, and fixed point
- * has the same absolute error for a small logit as for a large one.
+ * by -sum a_j * (ln a_j + e) * d_j, where a_j are the row's attention weights.
+ * The function adds up squared errors. Its factors were chosen so that the
+ * error stays below 1e-5 for every family of inputs in the tests. The largest
+ * logit may have an error of 5e-7 relative to the size of its products.
+ * Outlying channels can exceed this, and fixed point has the same absolute
+ * error for a small logit as for a large one.
  */
 static void find_blurred(const workspace *work, const es_entropy_part *part,
                          int row, vec entropy, vec top_weight,
@@ -130,7 +131,7 @@ static inline wide splat_wide(double value)
 }
 
 /**
- * Returns a b + c without rounding the product a b first (a fused
+ * Returns a * b + c without rounding the product a * b first (a fused
  * multiply-add).
  */
 static inline wide add_product(wide a, wide b, wide c)

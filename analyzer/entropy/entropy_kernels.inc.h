@@ -80,7 +80,7 @@ INLINED void prefetch_rows(es_numbers numbers, ptrdiff_t position,
  */
 
 /**
- * Adds a log2(a + 1e-9) to sum. The 1e-9 matters for weights near 1e-9, and
+ * Adds a * log2(a + 1e-9) to sum. The 1e-9 matters for weights near 1e-9, and
  * makes weights of zero contribute 0.
  */
 static inline vec add_surprise(vec sum, vec a)
@@ -89,7 +89,7 @@ static inline vec add_surprise(vec sum, vec a)
 }
 
 /**
- * Adds a log2(a + 1e-9) to `sum` for each weight a from first to n - 1 of a
+ * Adds a * log2(a + 1e-9) to `sum` for each weight a from first to n - 1 of a
  * row. Reads nothing beyond these weights.
  */
 INLINED vec add_weights(vec sum, es_numbers att, int first, int n)
@@ -103,8 +103,8 @@ INLINED vec add_weights(vec sum, es_numbers att, int first, int n)
 }
 
 /**
- * Adds a log2(a + 1e-9) to `sum` for the weights a at the n positions `places`
- * of a row.
+ * Adds a * log2(a + 1e-9) to `sum` for the weights a at the n positions
+ * `places` of a row.
  */
 static vec add_weights_at(vec sum, es_numbers att, const int *places, int n)
 {
@@ -210,9 +210,9 @@ INLINED void add_columns(vec sums[LANES], const es_entropy_part *part, int i,
 }
 
 /**
- * Computes the sum of a log2(a + 1e-9) over the visible weights of each of the
- * rows i .. i + n - 1, n <= LANES, as LANES partial sums; the sum is not finite
- * if a weight is not finite, and NaN if a weight is negative.
+ * Computes the sum of a * log2(a + 1e-9) over the visible weights a of each of
+ * the rows i .. i + n - 1, n <= LANES, as LANES partial sums; the sum is not
+ * finite if a weight is not finite, and NaN if a weight is negative.
  *
  * Processes the rows together, column by column. If rows were processed one
  * after the other, the processor would prefetch unneeded data at the end of

@@ -6,15 +6,16 @@
  * are a packed tile. Products q.k of a group and up to CHUNK keys are computed
  * in register tiles of one group and TILE keys, and kept in the first-level
  * cache. Then the kernel passes over the products of LANES rows at once, first
- * for the maximum and then for the sums. With m the largest product so far, x_j
- * = (q.k_j - m) log2(e) scale <= 0 and p_j = 2^x_j:
+ * for the maximum and then for the sums. With m the largest product so far, t
+ * the position of the query, x_j = (q.k_j - m) * log2(e) * scale <= 0 and p_j =
+ * 2^x_j:
  *
- *   weight = sum p_j,  spread = sum p_j x_j,  distance = sum p_j |p - j|
- *   e = ln 2 (log2 weight - spread / weight)
- *   lse = m scale + ln weight
+ *   weight = sum p_j,  spread = sum p_j * x_j,  distance = sum p_j * |t - j|
+ *   e = ln 2 * (log2 weight - spread / weight)
+ *   lse = m * scale + ln weight
  *
- * With a softcap c, products become tanh(q.k scale / c), and their scale is c.
- * entropy_exact.inc.h recomputes rows for which float32 products are not
+ * With a softcap c, products become tanh(q.k * scale / c), and their scale is
+ * c. entropy_exact.inc.h recomputes rows for which float32 products are not
  * accurate enough ("blurred" rows).
  */
 
@@ -142,8 +143,8 @@ APART vec find_damage(const float *products, const seen *keys)
 }
 
 /**
- * Returns true if a product may overflow for one of the queries in the group
- * that begins at `row`.
+ * Returns true if a product of a query and a key may overflow, for one of the
+ * queries in the group that begins at `row`.
  */
 static bool may_overflow(const workspace *work, int row)
 {
@@ -152,7 +153,7 @@ static bool may_overflow(const workspace *work, int row)
 }
 
 /**
- * Returns the base-2 exponents of the weights, (product - top) scale, where
+ * Returns the base-2 exponents of the weights, (product - top) * scale, where
  * `scale` includes log2(e).
  */
 static inline vec exponent(vec product, vec top, vec scale)
@@ -264,8 +265,8 @@ static const float *places_of(const workspace *work,
 }
 
 /**
- * Adds the products of the group of rows that begins with row i, with the keys
- * from key j on, to the running sums of its rows.
+ * Takes the products of the group of rows that begins with row i and the keys
+ * from key j on, and adds them to the running sums of these rows.
  */
 static void absorb(const workspace *work, const es_entropy_part *part, int i,
                    int j, const float *products, const seen *keys)

@@ -124,8 +124,8 @@ static void post(job *j)
 }
 
 /**
- * Removes a job from the list and waits for the threads that are working on the
- * job. Other threads cannot join it any more.
+ * Removes a job from the list, so that no other thread can join the job. Waits
+ * for the threads that are working on it.
  */
 static void withdraw(job *j)
 {

@@ -15,8 +15,9 @@ typedef struct row_state {
     double mean;  /* mean entropy of the finite heads */
     double share; /* share of heads below the head threshold; 0 if the share is
                      too small for a collapse */
-    double ratio; /* ratio of the layer's mean to its median or peak; infinite
-                     if the ratio is too large for a collapse */
+    double ratio; /* ratio of the layer's mean to the median or the maximum of
+                     its means so far; infinite if the ratio is too large for a
+                     collapse */
     double limit; /* heads whose entropy is below this limit have collapsed */
 } row_state;
 

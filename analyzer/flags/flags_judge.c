@@ -11,7 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The current episode of one kind; unused unless `open`. */
+/* The current episode of one kind of flag. If `open` is false, there is no
+   episode, and the other members are unused. */
 typedef struct episode {
     bool open;
     es_severity now, reached;
@@ -38,8 +39,9 @@ struct es_judge {
                                    the number that a collapse needs */
     bool dirty[ES_JUDGE_OTHER]; /* true if the newest sample of the series
                                    had non-finite values */
-    bool collapse_by_share;     /* true if a layer of the open collapse is
-                                   collapsed by its share of low heads */
+    bool collapse_by_share;     /* true if a layer in the open episode of
+                                   collapse has collapsed by its share of low
+                                   heads */
     es_overload_track overload;
     es_spike_track spike;
     float *latest; /* (L,H) newest measured entropy of each head */

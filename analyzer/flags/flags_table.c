@@ -57,10 +57,10 @@ static const es_flag_info infos[] = {
      "2023, Dehghani 2023), especially at high learning rates (Wortsman 2023, "
      "samples/results/replication-cpu.md); in models without LayerNorm and "
      "activation, the last layers collapse first (AERO).",
-     "Lower the learning rate or warm it up for longer (Wortsman 2023); "
-     "normalise queries and keys (Dehghani 2023) or weights by their spectral "
-     "norms (Zhai 2023); in models without LayerNorm normalise the weights of "
-     "the FFN (AERO, samples/results/replication-cpu.md).",
+     "Lower the learning rate, or lengthen its warm-up (Wortsman 2023); "
+     "normalise queries and keys (Dehghani 2023), or divide weights by their "
+     "spectral norms (Zhai 2023); in models without LayerNorm, normalise the "
+     "weights of the FFN (AERO, samples/results/replication-cpu.md).",
      {"Zhai 2023: Zhai et al., Stabilizing Transformer Training by Preventing "
       "Attention Entropy Collapse, arXiv:2303.06296",
       DEHGHANI, WORTSMAN, AERO, REPLICATION}},

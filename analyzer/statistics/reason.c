@@ -1,5 +1,6 @@
-/* Implements functions that do not need GSL: they return a reason in words, and
-   the point at which a trend line reaches a value. */
+/* Implements the functions of inference.h and trend.h that do not need GSL. One
+   describes why a statistic is unknown, the other returns the point at which a
+   trend line reaches a value. */
 #include "analyzer/statistics/trend.h"
 
 #include <math.h>

@@ -30,9 +30,9 @@ es_status es_scalars_name(es_scalars *scalars, const char *tag,
  *  es_import_begin. */
 es_status es_scalars_begin(es_scalars *scalars) ES_MUST_USE;
 
-/** Adds a number with the name `tag`. Returns ES_OK; ES_EFORMAT (the run would
- *  be much larger than the text); ES_EIO (the tag was not added by
- *  es_scalars_name, so the file has changed); ES_ENOMEM. */
+/** Adds a number with the name `tag`. Returns ES_OK; ES_EFORMAT if the run
+ *  would be much larger than the imported text; ES_EIO if es_scalars_name has
+ *  not added the tag, which means that the file has changed; ES_ENOMEM. */
 es_status es_scalars_put(es_scalars *scalars, const char *tag, int64_t step,
                          float value) ES_MUST_USE;
 

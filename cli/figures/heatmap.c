@@ -179,8 +179,8 @@ static count count_values(const float *values, size_t n)
 
 /* Finds the last sample without a NaN at or before the shown step. Copies its
  * values to `values` (n) and its step to *step, and sets *broken to the step of
- * the first NaN after it. Sets *step to ES_UNKNOWN if every sample has a
- * NaN. */
+ * the first NaN after this sample. Sets *step to ES_UNKNOWN if every sample has
+ * a NaN. */
 static es_status find_finite(float *values, int64_t *step, int64_t *broken,
                              const es_run_summary *run, size_t n)
 {

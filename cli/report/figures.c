@@ -12,11 +12,11 @@
 #include <zlib.h>
 
 enum {
-    PANELS_MOST = 12, /* maximum number of runs of a figure that has one or more
+    PANELS_MOST = 12, /* maximum number of runs in figures that have one or more
                          panels per run */
-    READ_MOST = 150,  /* maximum number of runs of a figure for which every run
-                         is read again */
-    SHARE = 5         /* the figures get a fifth of the page */
+    READ_MOST = 150,  /* maximum number of runs in figures that read every run
+                         again */
+    SHARE = 5         /* the figures may take one fifth of the page's size */
 };
 
 /* Maximum size in base64 of one figure, in bytes. */
@@ -99,7 +99,8 @@ static es_status leave_out(es_report_figures *to, es_figure_kind kind, size_t n)
     es_report_figure *figure = &to->list[to->n++];
     *figure = (es_report_figure){.kind = kind};
     snprintf(reason, sizeof reason,
-             "%zu runs; a report draws it for at most %zu", n, most_runs(kind));
+             "%zu runs; a report limits this figure to %zu", n,
+             most_runs(kind));
     return es_copy_text(&figure->reason, reason);
 }
 

@@ -47,8 +47,8 @@ typedef struct es_report_options {
      * computed from the series names[0]. */
     char *names[ES_REPORT_NAMES];
     size_t n_names;
-    bool named; /* true if --series was given; every run must then have all
-                   series */
+    bool named; /* true if --series was given; every run must then have all of
+                   the named series */
     es_summary_options summary;
     es_rules_file rules; /* rules of the option --rules; summary.rules points to
                             them */
@@ -228,8 +228,8 @@ es_status es_report_figures_draw(es_report_figures *out,
 /** Returns the number of bytes that the figures take in the page. */
 size_t es_report_figures_bytes(const es_report_figures *figures);
 
-/** Writes a JSON element of class "figure" for each figure: {"name","about"},
- *  and "size" and "packed" (base64) or "reason". */
+/** Writes a JSON element of class "figure" for each figure. Its members are
+ *  "name" and "about", and either "size" and "packed" (base64) or "reason". */
 void es_report_figures_write(FILE *out, const es_report_figures *figures);
 
 void es_report_figures_free(es_report_figures *figures);

@@ -134,7 +134,7 @@ typedef struct es_run_summary {
     float *scaled;  /* (n_rows,n_columns) `values`, each multiplied by the ratio
                        of `ceiling` to the ceiling of its head
                        (es_judge_run_scale); peak and bands are computed from
-                       them, or from `values` if this is NULL */
+                       `scaled`, or from `values` if `scaled` is NULL */
     double peak;    /* largest finite value; NaN if no value is finite */
     es_max max;     /* policy of m */
     double m;       /* entropy at which the highest band ends; NaN if unknown */
@@ -186,8 +186,8 @@ es_status es_summary_load(es_run_summary **out, es_reader *reader, size_t run,
 #define ES_FLAG_HEADS_KEPT (1 << 20)
 
 /** Moves the flags of an earlier summary of the same run, and the damage that
- * was found when they were judged, to a summary that was loaded without flags.
- * The earlier summary is then one without flags. */
+ *  was found when they were judged, from `from` to `to`, which was loaded
+ *  without flags. Afterwards `from` has no flags. */
 void es_summary_move_flags(es_run_summary *to, es_run_summary *from);
 
 void es_summary_free(es_run_summary *summary); /* summary may be NULL */

@@ -31,7 +31,7 @@ typedef enum es_text_kind {
 /** Options of a scan. Strings are borrowed from argv. */
 typedef struct es_scan_options {
     char **inputs; /* (n_inputs) run files, after folders were expanded; has
-                      capacity for the baseline */
+                      space for one more path, the baseline */
     size_t n_inputs;
     size_t n_unreadable; /* number of unreadable folders, which have been
                             reported */

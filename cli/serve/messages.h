@@ -17,7 +17,8 @@ typedef enum es_serve_kind {
     ES_SERVE_HEAD,  /* JSON members that concern all runs */
     ES_SERVE_ALERT, /* a JSON object */
     ES_SERVE_ROUND, /* ends a group of messages that belong together; one byte,
-                       which is 0 while the first search is running, then 1 */
+                       which is 0 while the first search for run files is
+                       running, then 1 */
     ES_SERVE_FATAL, /* run files cannot be read at all: a message for the
                        user */
     ES_SERVE_N_KINDS

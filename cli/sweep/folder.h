@@ -40,9 +40,9 @@ es_sweep_file es_sweep_run_file(const char *folder, const char *name);
  *         also on failure
  *
  * Returns ES_OK; ES_ELOCKED (the message names the other process and its host);
- * ES_EIO (also if the folder has a run of the same name with another command
- * line or outside of a sweep; nothing has been written in this case);
- * ES_ENOMEM.
+ * ES_EIO; ES_ENOMEM. ES_EIO is also returned, before anything is written, if
+ * the folder has a run of the same name that has another command line or does
+ * not belong to a sweep.
  */
 es_status es_sweep_folder_take(int *lock, const char *folder,
                                const es_sweep_plan *plan) ES_MUST_USE;

@@ -57,7 +57,8 @@ static es_status settle(es_fuse_result *result, const es_settings *settings,
     if ((status = es_simplify_config(after, &before->model, &settings->drop)) <
         0)
         return status;
-    after->forward_only = false; /* a checkpoint contains AdamW's moments */
+    after->forward_only = false; /* allocates AdamW's moments, which a
+                                  * checkpoint contains */
     const es_arch *old = &before->model.arch;
     const int n = before->model.n_layer;
     result->n_layers = n;

@@ -10,8 +10,9 @@ typedef struct es_bar {
     const char *text; /* the value in full, such as "73.6%"; may be NULL */
     /* Shorter form, used if `text` does not fit: "74"; may be NULL. */
     const char *brief;
-    /* Second line of text inside a part of a stack. Next to a part that is too
-     * low for a text, it is drawn instead of `text`. May be NULL. */
+    /* Second line of text inside a part of a stack. If the part is too low for
+     * text inside it, this line is drawn next to the part instead of `text`.
+     * May be NULL. */
     const char *detail;
 } es_bar;
 

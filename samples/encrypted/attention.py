@@ -27,8 +27,9 @@ def errors(got, want):
 
 
 def shapes(layer):
-    """Returns three values: the shape of the slots (c,h,j,i), that is channel, head,
-    key, query; the number of baby steps; and the rotation steps that need keys."""
+    """Returns three values: the shape of the slots (c,h,j,i), that is channel,
+    head, key, query; the number of baby steps of the baby-step giant-step
+    method; and the rotation steps that need keys."""
     d, n_head, ctx = layer.d, layer.n_head, layer.ctx
     if any(n & (n - 1) for n in (d, n_head, ctx)):
         sys.exit("width, heads and context must be powers of 2: slots are summed by halves")
@@ -49,8 +50,8 @@ def feature_order(layer):
 
 
 def diagonals(matrix, mask):
-    """Returns the diagonals of a matrix (d in,d out), each (d,T,T), multiplied by
-    mask (T,T)."""
+    """Returns the diagonals of a matrix (d inputs,d outputs), each (d,T,T),
+    multiplied by mask (T,T)."""
     d = len(matrix)
     f = np.arange(d)
     return [matrix[(f + r) % d, f][:, None, None] * mask for r in range(d)]
@@ -67,7 +68,7 @@ def encrypted(layer, he, s, factors, reencrypt):
     weights = dict(zip(names, np.split(layer.w["attn.c_attn.weight"], 3, 1)))
     # Models that were trained without --bias have no bias for the values.
     bias = dict(zip(names, np.split(np.broadcast_to(layer.w["attn.c_attn.bias"], 3 * d), 3)))
-    # Compute x^p s as (x / c)^p with a constant c, so that the factor s does
+    # Compute x^p * s as (x / c)^p with a constant c, so that the factor s does
     # not need another multiplication under encryption (a level).
     factor = {"q": s**(1 / layer.p) / math.sqrt(d // layer.n_head), "k": 1, "v": 1}
 

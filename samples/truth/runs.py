@@ -131,7 +131,7 @@ class Trainer:
         except OSError:
             os.close(self.held)
             raise Refused(f"{self.folder}: another process trains there, or a killed process has "
-                          "left a training running: wait for it, or kill it") from None
+                          "left a training process running: wait for it, or kill it") from None
 
     def stop(self):
         with self.lock:

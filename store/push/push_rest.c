@@ -51,7 +51,9 @@ static es_status measure_events(es_push_part *whole, es_push_part *begun,
 }
 
 typedef struct map_measure {
-    es_push_part *whole, *begun; /* (ES_N_PUSH_PARTS) parts to be computed */
+    es_push_part *whole, *begun; /* output, (ES_N_PUSH_PARTS) each: count and
+                                    digest of all maps, and of the first
+                                    known[i].n maps */
     const es_push_part *known;
 } map_measure;
 
@@ -187,7 +189,7 @@ typedef struct map_target {
     int64_t kept[ES_N_PUSH_PARTS]; /* number of pushed maps that are still to be
                                       skipped */
     map_measure measure; /* measures the written maps; there may be more than
-                            were planned */
+                            planned */
     es_push_counts *counts;
 } map_target;
 

@@ -1,6 +1,6 @@
-/* Implements queries. They run on a connection to an in-memory database, in
- * which the tables of run files are virtual tables, and an authorizer allows
- * only reading. */
+/* Implements SQL queries over run files. They run on a connection to an
+ * in-memory database, in which the tables of run files are virtual tables, and
+ * an authorizer allows only reading. */
 #include "store/sql/query.h"
 
 #include "analyzer/base/checked.h"

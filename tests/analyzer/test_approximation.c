@@ -102,8 +102,8 @@ TEST(gates_are_exact_at_their_nodes_and_close_between_them)
         assert_true(near((double)es_gate_f32(&gate, 1.25f),
                          es_gate_f64(&gate, 1.25), 32 * FLT_EPSILON));
     }
-    /* GS, the approximation x sigmoid(1.702 x) of GELU, differs from GELU by at
-     * most 0.0203. It differs by this much at x = 2.27. */
+    /* GS, the approximation x * sigmoid(1.702 * x) of GELU, differs from GELU
+     * by at most 0.0203. It differs by this much at x = 2.27. */
     assert_true(near(fabs(2.27 * (es_gate_exact(ES_ACT_GELU_SIGMOID, 2.27) -
                                   es_gate_exact(ES_ACT_GELU, 2.27))),
                      0.0203, 1e-4));

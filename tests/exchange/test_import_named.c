@@ -383,7 +383,8 @@ static void test_history__errors_name_the_line(void **state)
         "reads only export's CSV: use entropy-scan export --format csv");
 }
 
-/* Two distant heads imply samples that are much larger than the text. */
+/* Two heads with distant numbers imply samples that are much larger than the
+   text. */
 static void test_history__a_few_bytes_cannot_make_gigabytes(void **state)
 {
     (void)state;

@@ -45,8 +45,8 @@ static void take(held h, void *out)
 
 enum { M = 16, N = 8, K = 16 };
 
-/* Computes d = a b. Each lane copies 8 elements of a, and 8 elements of b or
- * zeros, to shared memory. */
+/* Computes the matrix product d = a * b. Each lane copies 8 elements of a, and
+ * 8 elements of b or zeros, to shared memory. */
 template <class A>
 __global__ void multiply_kernel(float *d, const A *a, const A *b,
                                 bool b_transposed)
@@ -155,8 +155,8 @@ static void reverse(es_device *device, float *out, const float *x, int n)
 
 /* --- copies --------------------------------------------------------------- */
 
-/* Adds up x. Copies run through stages of 128 floats: one stage is summed while
- * the next two are being copied. */
+/* Adds up x. Copies x to shared memory in stages of 128 floats: one stage is
+ * summed while the next two are being copied. */
 static __global__ void sum_kernel(float *out, const float *x, int n)
 {
     es_begin_kernel();

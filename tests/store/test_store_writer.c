@@ -1,5 +1,5 @@
 /**
- * Tests writing run files: values must be stored bit by bit, and invalid
+ * Tests writing run files: values must be stored bit for bit, and invalid
  * arguments must be refused.
  */
 #include "tests/support/test.h"

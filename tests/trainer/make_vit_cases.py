@@ -15,8 +15,8 @@ from make_roberta_cases import ACTIVATIONS, NO_TARGET, Attention, draw, keep
 
 CASES = {
     "v01_vit": {},
-    # several channels, patches of one pixel, and micro-batches whose images have more
-    # or fewer pixels than the micro-batch has rows (B T)
+    # several channels, patches of one pixel, and micro-batches whose images
+    # have more or fewer pixels than the micro-batch has rows (B * T)
     "v02_vit_channels": {"channels": 3, "image_size": 4, "patch_size": 2, "n_layer": 1,
                          "batch": 3},
     "v03_vit_psm4": {"arch": "PSM(4,0.1)+LN+G", "image_size": 3, "patch_size": 1,

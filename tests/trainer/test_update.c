@@ -170,7 +170,8 @@ VARIANT_TEST(gradients_are_clipped_or_skipped)
     double squares = 16;
     ops->clip(the_cpu, mem(&control), mem(&squares), NULL, 2, true);
     assert_true(control.skips == 0 && control.grad_scale == 0.5f);
-    /* the previous step has set the flag, which the host does not know yet */
+    /* the previous step has set the flag `skips`, but the host has not read it
+     * yet */
     control.skips = 1;
     ops->clip(the_cpu, mem(&control), mem(&squares), NULL, 2, true);
     assert_true(control.skips == 1);

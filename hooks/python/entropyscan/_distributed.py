@@ -1,4 +1,4 @@
-"""Decides what each rank of a distributed training records. Either rank 0 alone writes
+"""Decides what each rank of a distributed training run records. Either rank 0 alone writes
 a file, or every rank writes its own fragment, or the ranks of a tensor-parallel group
 write one file together.
 
@@ -98,9 +98,9 @@ def layer_numbers(model: nn.Module, names: list[str]) -> list[int | None]:
 
 
 class Ranks:
-    """The role of this process in a distributed training. path: the process' run file;
-    has_file: true if the process writes a file; is_measuring: true if its attention is
-    measured."""
+    """The role of this process in a distributed training run. path: the
+    process' run file; has_file: true if the process writes a file;
+    is_measuring: true if its attention is measured."""
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ _START = "import sys; sys.path[:] = {path!r}; from entropyscan._resume import ma
 def find(
     path: str, run: dict[str, Any], first_step: int, every: int, is_insisting: bool
 ) -> tuple[str | None, str | None]:
-    """Finds out whether a training that starts at `first_step` can continue the newest
+    """Finds out whether a training run that starts at `first_step` can continue the newest
     run in the file `path`. Returns (uuid, None) with the run's uuid if it can; (None,
     reason) if it cannot; (None, None) if there is no run that the user could expect to
     continue.

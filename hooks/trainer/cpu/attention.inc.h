@@ -1,14 +1,14 @@
 /**
  * Attention of one head of one sequence; part of kernels.inc.h.
  *
- * Each vector lane holds one query. A tile is ROWS = 2 LANES consecutive
+ * Each vector lane holds one query. A tile is ROWS = 2 * LANES consecutive
  * queries by all their keys, stored key by key. The maximum, sum, entropy and
  * mask of a row are therefore plain vector operations, and no product needs a
  * sum over lanes. The forward and backward passes use three products:
  *
- *     tile_products   tile[j][i] = sum_c xt[c][i] y[j][c]     q . k, dy . v
- *     tile_gather     xt[c][i]   = sum_j tile[j][i] y[j][c]   outputs, dq
- *     tile_scatter    y[j][c]   += sum_i tile[j][i] x[i][c]   dk, dv
+ *     tile_products   tile[j][i] = sum_c xt[c][i] * y[j][c]     q . k, dy . v
+ *     tile_gather     xt[c][i]   = sum_j tile[j][i] * y[j][c]   outputs, dq
+ *     tile_scatter    y[j][c]   += sum_i tile[j][i] * x[i][c]   dk, dv
  *
  * Masked weights are 0. Since 0 * NaN is NaN, a head that contains non-finite
  * numbers uses the `careful` form of tile_gather and tile_scatter, which skips
@@ -23,24 +23,24 @@
 /* The weights of a row of scores s are a = u / D, D = rest + sum u, with
  *
  *     softmax        u = exp(s - m)   m = max s     rest = 0
- *     PowerSoftmax   u = (s / m)^p    m = max |s|   rest = eps (c / m)^p
+ *     PowerSoftmax   u = (s / m)^p    m = max |s|   rest = eps * (c / m)^p
  *
  * where c = m + 1e-6 is the specification's divisor: the weights equal those
  * with s / c, but the powers of a row of small scores do not underflow. With
- * `length`, eps L replaces eps, where L is the number of the row's keys or T.
+ * `length`, eps * L replaces eps, where L is the number of the row's keys or T.
  * Two more kinds of weights use unscaled scores:
  *
- *     plain power    u = s^p         rest = eps, eps L
+ *     plain power    u = s^p         rest = eps, or eps * L
  *     scaled ReLU    u = max(0, s)   D = L, rest = L - sum u
  *
  * A plain power is NaN throughout if float cannot represent D or its inverse.
  * The following formulas hold for all kinds. With l = ln u, S = sum u, u' =
  * du/ds, g the gradient of a, w that of the entropy e, which refers to the
- * weights b = u / S that sum to one, and <x> = sum a x:
+ * weights b = u / S that sum to one, and <x> = sum a * x:
  *
  *     1 - sum a = rest / D
- *     e  = -sum b ln b = ln S - sum b l      0 if all weights are 0
- *     ds = u' / D [(g - <g>) - w D / S (l - sum b l)]
+ *     e  = -sum b * ln b = ln S - sum b * l      0 if all weights are 0
+ *     ds = u' / D * [(g - <g>) - w * D / S * (l - sum b * l)]
  *
  * PowerSoftmax's m is constant in the backward pass. D of scaled ReLU is
  * constant, so its <g> is replaced by 0. */
@@ -71,10 +71,10 @@ static inline vec raise_to_power(vec x, int n)
     return y;
 }
 
-/* Returns the unnormalised weight u, ln u and du/ds of each score s. With m,
- * the largest score of a row, `anchor` is m for softmax (power 0); otherwise it
- * is 1 / m, where m is the largest absolute score. If a power underflows to u =
- * 0, a finite number is returned as its logarithm, so that u ln u is 0. */
+/* Returns the unnormalised weight u, ln u and du/ds of each score s. For
+ * softmax (power 0), `anchor` is the row's largest score; otherwise it is 1 /
+ * (the row's largest absolute score). If a power underflows to u = 0, a finite
+ * number is returned as its logarithm, so that u * ln u is 0. */
 static inline raw_weight weigh_score(vec score, vec anchor, int power)
 {
     if (power == 0) {
@@ -192,8 +192,8 @@ static inline vec count_visible(const es_cpu_head *head, int first)
                        : splat((float)(first + 1)) + lane;
 }
 
-/* Levels of sums that the loops compute along with the weights, at almost no
- * additional time. Each level includes the previous levels. */
+/* Selects the sums that the loops compute along with the weights, at almost no
+ * extra cost. Each value includes the sums of the previous values. */
 enum { NO_SUMS, SUM_ENTROPY, SUM_MEANS, SUM_SCORES };
 
 /* Sums over scores. open_tile computes these sums and keeps them in
@@ -382,8 +382,8 @@ static void attention(const es_cpu_head *head)
 
 /* --- backward ------------------------------------------------------------- */
 
-/* Computes <g>, the weighted mean of each row's gradient dL/da, as dy . y, the
- * product of the output and its gradient. */
+/* Computes <g>, the weighted mean of each row's gradient dL/da, as the scalar
+ * product dy . y of the output and its gradient. */
 static void mean_gradient(float out[ROWS], const es_cpu_head *head,
                           const workspace *w, int first, int n)
 {
@@ -412,12 +412,12 @@ typedef struct row_gradient {
 } row_gradient;
 
 /* Adds the contribution of the entropy's gradient: replaces g in `dtile` by g -
- * w l and the scores in `tile` by weights, and recomputes the mean of g from
+ * w * l and the scores in `tile` by weights, and recomputes the mean of g from
  * the weights. With a small temperature t, a row often consists of a single
- * weight of 1, whose g - <g> must be exactly 0. The mean computed as dy . y is
- * summed in another order and would leave a residue, which 1/t amplifies.
- * Writes l to `logs` unless `logs` is NULL. The symbols are explained at the
- * top of this file. */
+ * weight of 1, whose g - <g> must be exactly 0. The mean computed as the
+ * product dy . y is summed in another order and would leave a residue, which
+ * 1/t amplifies. Writes l to `logs` unless `logs` is NULL. The symbols are
+ * explained at the top of this file. */
 static inline void tile_add_entropy(float *tile, float *dtile, float *logs,
                                     row_gradient *row, int n_full, int n_keys,
                                     int half)
@@ -467,10 +467,10 @@ static inline void open_power_entropy(const float *tile, row_gradient *row,
     row->center = choose(sum == splat(0), splat(0), moment / sum);
 }
 
-/* Replaces the scores in `tile` by weights, and g in `dtile` by ds times scale,
- * which is the gradient of q . k. Returns sum ds s for softmax; s may be
- * shifted by the row's maximum because the ds of a row sum to 0. With
- * `entropy`, requires a previous call of tile_add_entropy or
+/* Replaces the scores in `tile` by weights, and g in `dtile` by ds * scale, the
+ * gradient of the product q . k. For softmax, returns the sum of ds * s, in
+ * which s may be shifted by the row's maximum, because the ds of a row sum to
+ * 0. With `entropy`, requires a previous call of tile_add_entropy or
  * open_power_entropy. The symbols are explained at the top of this file. */
 static inline vec tile_gradient(float *tile, float *dtile, const float *logs,
                                 const row_gradient *row, int n_full, int n_keys,

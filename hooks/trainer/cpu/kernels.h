@@ -60,7 +60,7 @@ typedef struct es_cpu_head {
     const float *dy, *dentropy; /* gradients of y and of the row entropies;
                                  * dentropy is (T), or NULL */
     float *dq, *dk, *dv;
-    float *dt; /* (T) for each row the sum of s dL/ds over its scores s, or
+    float *dt; /* (T) for each row the sum of s * dL/ds over its scores s, or
                 * NULL; only for softmax */
 
     float *scratch; /* (attention_scratch) working memory */
@@ -122,25 +122,25 @@ typedef struct es_cpu_kernels {
     void (*act)(float *post, const float *x, size_t n, es_activation kind,
                 float slope);
     /** Multiplies d by act'(x) and writes post = act(x). For a leaky
-     *  activation, returns the gradient of the slope, which is the sum of d
+     *  activation, returns the gradient of the slope, which is the sum of d *
      *  min(x, 0); otherwise returns 0. */
     double (*act_backward)(float *d, float *post, const float *x, size_t n,
                            es_activation kind, float slope);
 
-    /** y = a x + b f for n numbers; y may be x. */
+    /** y = a * x + b * f for n numbers; y may be x. */
     void (*combine)(float *y, const float *x, const float *f, float a, float b,
                     size_t n);
     /** Same as gate and gate_backward of es_ops; y may be x, dx may be dy. */
     void (*gate)(float *y, const float *x, const float *gate, size_t n);
     void (*gate_backward)(float *dx, float *gate, const float *dy,
                           const float *x, size_t n);
-    /** y = residual + factor x, where a NULL residual is treated as 0; y may be
-     *  residual or x. The factors are those that es_drop_factors returns for
+    /** y = residual + factor * x, where a NULL residual is treated as 0; y may
+     *  be residual or x. The factors are those that es_drop_factors returns for
      *  elements from index `first` (a multiple of 64) on. */
     void (*drop)(float *y, const float *residual, const float *x, size_t first,
                  size_t n, const es_drop_mask *mask);
 
-    /** Normalises rows, and returns largest_size of x as a by-product. */
+    /** Normalises rows, and returns the largest |x| as largest_size does. */
     uint32_t (*layer_norm)(float *y, float *mean, float *rstd, const float *x,
                            const float *weight, const float *bias, int n_rows,
                            int width, float epsilon);
@@ -188,11 +188,11 @@ typedef struct es_cpu_kernels {
 
     /** Adds the sums of x, x^2, x^3 and x^4 (n) to out[0..3], and replaces
      *  out[4] by the largest |x| if that is larger. Unless y (n) is NULL, adds
-     *  the sum of squares of x - a y to out[5], and of a y to out[6]. To keep
-     *  precision, the function subtracts a number near the mean from x, and
-     *  sums short runs in float32; it repeats a sum in double if float32 cannot
-     *  represent the sum. A result is therefore NaN only if an input is not
-     *  finite. */
+     *  the sum of squares of x - a * y to out[5], and of a * y to out[6]. To
+     *  keep precision, the function subtracts a number near the mean from x,
+     *  and sums short runs in float32; it repeats a sum in double if float32
+     *  cannot represent the sum. A result is therefore NaN only if an input is
+     *  not finite. */
     void (*add_moments)(double out[7], const float *x, const float *y, float a,
                         size_t n);
     /** Measures the update that adamw has made to param (n): adds the squares
@@ -210,7 +210,7 @@ typedef struct es_cpu_kernels {
     /* The functions below take matrices (n_rows,width) whose rows are `stride`
      * floats apart. */
 
-    /** out[j] += sum over i of x[i][j] y[i][j], in double. */
+    /** out[j] += sum over i of x[i][j] * y[i][j], in double. */
     void (*add_column_products)(double *out, const float *x, const float *y,
                                 int n_rows, int width, size_t stride);
     /** y[i][j] = factor[j] x[i][j]. */
@@ -224,8 +224,9 @@ typedef struct es_cpu_kernels {
     void (*add_outer_product)(float *out, const float *x, float a, float b,
                               const float *column, const float *row, int n_rows,
                               int width, size_t stride);
-    /** Computes out (n_rows) = x row, and adds x^T (x row) to back (width), in
-     *  a single pass over x. Returns the sum of squares of `out`. */
+    /** Computes the product of matrix and vector out (n_rows) = x * row, and
+     *  adds x^T * (x * row) to back (width), in a single pass over x. Returns
+     *  the sum of squares of `out`. */
     double (*multiply_twice)(float *out, double *back, const float *x,
                              const float *row, int n_rows, int width,
                              size_t stride);

@@ -77,8 +77,8 @@ static void add_column_sums(float *out, const float *x, int n_rows, int width,
 
 /* Returns Phi(x), the distribution function of the normal distribution, and
  * exp(-x^2 / 2) in *bell. Uses formula 7.1.26 of Abramowitz and Stegun, erfc(z)
- * = exp(-z^2) t (a1 + ... + a5 t^4) with t = 1 / (1 + p z), whose error is
- * below 1.5e-7. */
+ * = exp(-z^2) * (a1 * t + ... + a5 * t^5) with t = 1 / (1 + p * z), whose error
+ * is below 1.5e-7. */
 static inline vec normal_cdf(vec *bell, vec x)
 {
     vec z = larger(x, -x) * splat(0.70710678f);
@@ -129,7 +129,7 @@ static inline vec activate_lanes(vec *slope_of, vec x, es_activation kind,
     }
     if (kind == ES_ACT_GELU_SIGMOID) {
         /* The sigmoid is 0 or 1 for |x| > 90. Limiting |x| to 90 avoids
-         * infinity times 0 in u (1 - s). */
+         * infinity times 0 in u * (1 - s). */
         vec near = larger(splat(-90), smaller(splat(90), x));
         vec u = splat(1.702f) * near, rest, s = sigmoid(&rest, u);
         *slope_of = s * (one + u * rest);

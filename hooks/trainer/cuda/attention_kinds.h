@@ -17,9 +17,9 @@ extern "C" {
 /** Lower bound for PowerSoftmax's largest score, so that its inverse is
  *  finite. */
 #define ES_TINY_SCORE 1e-30f
-/** Limit for the weights relative to the anchor of their row, as a logarithm to
- *  base 2. If a score exceeds the anchor by more, the tensor-core kernels move
- *  the anchor and rescale the row's sums. */
+/** Base-2 logarithm of the largest weight, relative to the anchor of its row,
+ *  that the tensor-core kernels accept. For a larger weight they move the
+ *  anchor and rescale the row's sums. */
 #define ES_SLACK 8.0f
 /** Upper bound for `rest`, the part of a row's denominator that is not the sum
  *  of the weights u. If `rest` reaches the bound, all weights become 0, but
@@ -52,7 +52,8 @@ ES_DEVICE float es_raise(float x, int n)
 }
 
 /** Quantities computed from one score: the unnormalised weight u, log2 u, and
- *  `slope`, which is du/draw without the row's factor. */
+ *  `slope`, the derivative of u with respect to the raw score, without the
+ *  row's factor. */
 typedef struct es_weight {
     float u, log, slope;
 } es_weight;
@@ -98,7 +99,7 @@ ES_DEVICE void es_row_scale(es_row *row, float shift, float factor)
  *   rescale         returns the factor that moves the reference of u from m to
  *                   `larger`, and the factor's logarithm in *shift
  *   rest            returns the part of D that is not a sum of u
- *   factor          returns the factor of dL/draw
+ *   factor          returns the factor of the gradient of raw scores
  *   scale2_of       converts a result of `factor` to weigh's parameter scale2
  *
  * On tensor cores, the anchor may be less than m:
@@ -183,7 +184,8 @@ struct es_softmax {
     static ES_DEVICE float move(es_row *row, float *anchor, float largest,
                                 float scale2, int)
     {
-        /* Without the bound, a shift of -inf times a sum of 0 would be NaN. */
+        /* Without the lower bound of -1e30, a shift of -inf times a sum of 0
+         * would be NaN. */
         const float shift = fmaxf((*anchor - largest) * scale2, -1e30f);
         const float factor = es_fast_exp2(shift);
         *anchor = largest;

@@ -64,7 +64,8 @@ static bool make_folder(const char *path)
 
 /* Creates the cache folder if it is missing, and writes the path of the file
  * for the device and library that `of` names. Returns false if the folder
- * cannot be created or is not known. */
+ * cannot be created, or if neither XDG_CACHE_HOME nor HOME is an absolute
+ * path. */
 static bool find_path(char *path, const char *of)
 {
     char folder[MAX_PATH], name[MAX_LINE];
@@ -108,8 +109,9 @@ static bool add_choice(es_choices *choices, const char *key, int candidate)
     return true;
 }
 
-/* Reads a key and a candidate from a line. Returns false if the line is
- * malformed or repeats a key. */
+/* Reads the key of a product and the number of its candidate, an algorithm of
+ * cuBLASLt, from a line. Returns false if the line is malformed or repeats a
+ * key. */
 static bool read_choice(es_choices *choices, char *line)
 {
     const size_t n = strspn(line, "0123456789 ");
@@ -161,7 +163,8 @@ static bool read_all(es_choices *choices, char *note, size_t size)
     if (!file && errno == ENOENT)
         return false;
     if (!file || fstat(fileno(file), &s) != 0 || !S_ISREG(s.st_mode)) {
-        snprintf(note, size, "%s: cannot be read: products are timed again",
+        snprintf(note, size,
+                 "%s: cannot be read; the matrix products are timed again",
                  choices->path);
         if (file)
             fclose(file);
@@ -172,7 +175,8 @@ static bool read_all(es_choices *choices, char *note, size_t size)
     if (wrong == 0)
         return true;
     choices->n = 0;
-    snprintf(note, size, "%s: line %d is malformed: products are timed again",
+    snprintf(note, size,
+             "%s: line %d is malformed; the matrix products are timed again",
              choices->path, wrong);
     return false;
 }

@@ -31,7 +31,8 @@ ES_BOTH size_t es_ceil_div(size_t n, size_t unit)
  */
 ES_BOTH int es_row_stride(int width)
 {
-    const int unit = 64; /* 64 elements of 2 bytes fill a cache line */
+    const int unit = 64; /* 64 elements of 2 bytes fill a cache line of 128
+                          * bytes */
     return (width + unit - 1) / unit * unit;
 }
 
@@ -45,9 +46,9 @@ typedef struct es_split {
 } es_split;
 
 /** Divides an array of n elements of `size` bytes (a divisor of 16) at
- *  `address` into packs that are aligned to 16 bytes, and single elements
- *  before and after them. If the address is not a multiple of `size`, there are
- *  no packs. */
+ *  `address` into packs of 16 bytes, which begin at multiples of 16, and single
+ *  elements before and after the packs. If the address is not a multiple of
+ *  `size`, there are no packs. */
 ES_BOTH es_split es_split_at(uintptr_t address, size_t size, size_t n)
 {
     const size_t lanes = ES_PACK / size;
@@ -61,8 +62,9 @@ ES_BOTH es_split es_split_at(uintptr_t address, size_t size, size_t n)
     return split;
 }
 
-/** Returns the index in the array of the i-th single element, counting the
- *  elements of the head and then those of the tail. */
+/** Returns the index in the array of the i-th single element. The elements
+ *  before the packs (`head`) are counted first, then those after the packs
+ *  (`tail`). */
 ES_BOTH size_t es_split_single(const es_split *split, size_t i, size_t lanes)
 {
     return i < split->head ? i : i + split->n_packs * lanes;
@@ -130,8 +132,8 @@ ES_BOTH int es_sort_first(int i, int stride)
     return 2 * i - (i & (stride - 1));
 }
 
-/** Returns true if element i belongs to a run that is sorted in ascending
- *  order, when runs have length `run`. */
+/** Returns true if element i is in an ascending block. Bitonic sort sorts
+ *  blocks of `run` elements alternately in ascending and descending order. */
 ES_BOTH int es_sort_ascends(int i, int run)
 {
     return (i & run) == 0;
@@ -154,8 +156,8 @@ ES_BOTH int es_count_smaller(const uint64_t *sorted, int n, uint64_t key)
     return first;
 }
 
-/** Range of chunks that begin with rows of a token whose run of rows began in
- *  an earlier chunk. */
+/** A range of consecutive chunks, each of which begins with rows that continue
+ *  a run of rows with the same token from the previous chunk. */
 typedef struct es_carries {
     int first, n;
 } es_carries;

@@ -122,7 +122,7 @@ static es_status wait_to_join(const joining *j,
     const double begin = es_nccl_now();
     while (!j->is_done) {
         if (patience->is_over(patience->user))
-            return es_fail(ES_EIO, "NCCL: a rank is gone");
+            return es_fail(ES_EIO, "NCCL: another rank has exited or failed");
         if (es_nccl_now() - begin > patience->seconds)
             return es_fail(
                 ES_EIO,
@@ -201,7 +201,7 @@ const char *es_nccl_find_end(const es_nccl_ranks *ranks,
 {
     int code = 0;
     if (patience->is_over(patience->user))
-        return "a rank is gone";
+        return "another rank has exited or failed";
     if (ranks->nccl->async_error(ranks->comm, &code) != 0 || code != 0)
         return ranks->nccl->error(code);
     return waited > patience->seconds

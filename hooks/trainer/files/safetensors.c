@@ -81,7 +81,7 @@ static es_status take_shape(es_tensor *tensor, const es_safetensors *file,
         return wrong_tensor(file, tensor->name, "no shape");
     if (n > ES_TENSOR_MAX_DIMS)
         return es_fail(ES_EFORMAT,
-                       "%s: tensor %s: %zu dimensions: expected at most %d",
+                       "%s: tensor %s has %zu dimensions: expected at most %d",
                        file->path, tensor->name, n, ES_TENSOR_MAX_DIMS);
     tensor->n_dims = (int)n;
     tensor->n = 1;

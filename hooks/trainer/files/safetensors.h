@@ -96,9 +96,9 @@ const char *es_safetensors_metadata(const es_safetensors *file,
 
 /**
  * Reads elements first .. first + n - 1 of a tensor as float32. F32 keeps its
- * bits, F16 and BF16 are exact, F64 is rounded. Any thread. Returns ES_OK;
- * ES_EARGUMENT (beyond the tensor); ES_EFORMAT (not floating-point: I32, I64,
- * OTHER); ES_EIO.
+ * bits, F16 and BF16 are exact, F64 is rounded. May be called by any thread.
+ * Returns ES_OK; ES_EARGUMENT (beyond the tensor); ES_EFORMAT (not
+ * floating-point: I32, I64, OTHER); ES_EIO.
  */
 es_status es_safetensors_read(const es_safetensors *file,
                               const es_tensor *tensor, float *out, size_t first,
@@ -110,7 +110,7 @@ es_status es_safetensors_check_type(const es_tensor *tensor,
                                     const char *path) ES_MUST_USE;
 
 /** Reads the bytes of a tensor (tensor->n_bytes) unchanged, whatever its type.
- *  Any thread. Returns ES_OK or ES_EIO. */
+ *  May be called by any thread. Returns ES_OK or ES_EIO. */
 es_status es_safetensors_read_bytes(const es_safetensors *file,
                                     const es_tensor *tensor,
                                     void *out) ES_MUST_USE;
@@ -134,11 +134,12 @@ typedef struct es_tensor_note {
 
 /**
  * Writes a file that appears complete or not at all: a temporary file in the
- * same folder is synced and renamed, and the folder is synced; until then an
+ * same folder is synced and renamed, and the folder is synced. Until then an
  * existing file of that name remains unchanged. The function needs memory for
  * the largest tensor. Returns ES_OK; ES_EARGUMENT (a name is duplicate or not
- * UTF-8; too many extents); ES_EIO (no space, no permission; the message names
- * the path); ES_ENOMEM; or the error of fill.
+ * UTF-8, or a tensor has too many dimensions); ES_EIO (no space, no permission;
+ * the message names the path); ES_ENOMEM; or the status of a failed call of
+ * `fill`.
  */
 es_status es_safetensors_write(const char *path,
                                const es_tensor_source *tensors,

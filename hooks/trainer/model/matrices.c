@@ -76,7 +76,8 @@ static group find_group(const es_model *model, int layer, es_matrix index,
     };
 }
 
-/* Returns the address of element `floats` in an array of floats. */
+/* Returns the address of the element with index `floats` in an array of
+ * floats. */
 static es_mem *float_at(es_mem *array, size_t floats)
 {
     return es_mem_at(array, floats * sizeof(float));

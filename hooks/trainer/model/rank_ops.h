@@ -46,8 +46,8 @@ typedef struct es_rank_ops {
      *  `finish` see the result. */
     void (*reduce)(es_backend *backend, es_mem *x, size_t n, es_rank_sum how);
     void (*finish)(es_backend *backend);
-    /** Waits until all operations have ended, but for other ranks only as long
-     *  as `patience` allows. */
+    /** Waits until all operations have ended. Waits for other ranks at most as
+     *  long as `patience` allows. */
     void (*wait)(es_backend *backend, const es_rank_patience *patience);
 } es_rank_ops;
 
