@@ -20,8 +20,9 @@ typedef struct es_esf es_esf;
 es_esf *es_esf_of(const es_run_source *source);
 
 /**
- * Creates the private database for the fragment whose path is in `database`,
- * sets the handle of `database` to it, and loads the contents of the file.
+ * Creates the private in-memory database of the fragment whose path is in
+ * `database`, sets the handle of `database` to it, and loads the contents of
+ * the file.
  *
  *   is_new  true if the file does not exist or is empty; the tables are then
  *           empty

@@ -1,8 +1,8 @@
 /**
  * Gives access to the samples of a fragment: an index in memory contains their
  * steps and their offsets in the file (16 bytes per sample), and the virtual
- * table `sample` of the private database reads their values from the file on
- * request.
+ * table `sample` of the fragment's private in-memory database reads their
+ * values from the file on request.
  */
 #ifndef ES_ESF_INDEX_H
 #define ES_ESF_INDEX_H

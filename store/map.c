@@ -140,8 +140,8 @@ static es_status take_map(es_map *out, sqlite3_stmt *s,
         out->head >= run->n_head || out->size < 1 || out->size > ES_MAP_MAX ||
         out->n_ctx < out->size || out->n_ctx > INT32_MAX)
         return es_fail(ES_EFORMAT,
-                       "%s: damaged: an attention map of step %lld is out of "
-                       "bounds: restore a copy",
+                       "%s: damaged: an attention map of step %lld has a "
+                       "number out of bounds: restore a copy",
                        database->path, (long long)out->step);
     return ES_OK;
 }

@@ -45,7 +45,8 @@ typedef struct es_lines_query {
     es_reduction reduction;
     bool by_head;  /* read each head of `layer` as a line; the series must have
                       one value per head */
-    int64_t layer; /* layer to read, if by_head */
+    int64_t layer; /* layer whose heads are read; used only if by_head is
+                      true */
     es_fold fold;
 } es_lines_query;
 

@@ -24,8 +24,9 @@ typedef struct es_trace es_trace;
 /** Creates a trace of n_lines >= 1 curves. Returns ES_OK or ES_ENOMEM. */
 es_status es_trace_new(es_trace **out, size_t n_lines) ES_MUST_USE;
 
-/** Same as es_trace_new, but with at most `most` points per curve before
- *  merging (at least 8). es_trace_n_points is then at most 3 * `most`. */
+/** Same as es_trace_new, but keeps at most `most` points per curve (`most`
+ *  >= 8) before points are merged. es_trace_n_points is then at most 3 *
+ *  `most`. */
 es_status es_trace_new_within(es_trace **out, size_t n_lines,
                               size_t most) ES_MUST_USE;
 

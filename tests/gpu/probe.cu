@@ -214,9 +214,10 @@ static void capture(es_device *device, int32_t *counts)
     es_device_load(device, counts, on_count.memory, sizeof zero);
     for (int i = 0; i < 3; i++)
         if (!es_device_replay(device, 3))
-            es_device_trouble(device, "a sequence that was captured", 0);
+            es_device_trouble(device, "replaying a captured sequence", 0);
     if (es_device_replay(device, 4))
-        es_device_trouble(device, "a sequence that was not captured", 0);
+        es_device_trouble(device, "replaying a sequence that was not captured",
+                          0);
     take(on_count, counts + 1);
 }
 

@@ -405,8 +405,9 @@ static void test_places(void)
     char folder[4096 + 20];
     snprintf(folder, sizeof folder, "%s.none/file", path);
     setenv("ENTROPY_TRAIN_TUNING", folder, 1);
-    bool right = note_has("cannot be written, so products are not timed") &&
-                 run_with(took, &how, 1, 0, false);
+    bool right =
+        note_has("cannot be written, so matrix products are not timed") &&
+        run_with(took, &how, 1, 0, false);
     setenv("ENTROPY_TRAIN_TUNING", "off", 1);
     right = right && note_has(NULL) && run_with(took, &how, 1, 0, false);
     unsetenv("ENTROPY_TRAIN_TUNING");

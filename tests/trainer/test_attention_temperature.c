@@ -27,7 +27,7 @@ TEST(every_shape_matches_plain_loops)
     check_shape(3, 7, 2, 2);
     check_shape(2, 33, 3, 5);
     check_shape(1, 71, 1, 16);
-    /* the kernels process these narrow heads in bundles */
+    /* the kernels process several of these narrow heads together */
     check_shape(3, 20, 5, 4);
     check_shape(2, 9, 5, 8);
 }

@@ -210,7 +210,7 @@ static bool has_onednn(void)
     return es_products_onednn.open() == ES_OK;
 }
 
-/* The test above covers the library that is chosen by default. */
+/* The preceding test covers only the default library of matrix products. */
 TEST(resuming_gives_the_same_bits_with_each_library)
 {
     for (products = ES_PRODUCTS_OPENBLAS; products < ES_N_PRODUCTS; products++)

@@ -201,8 +201,8 @@ typedef struct es_cpu_kernels {
     void (*add_update)(double out[2], const float *param, const float *moment1,
                        const float *moment2, size_t n, const es_adamw *how,
                        const es_control *control);
-    /** Computes the lower half, including the diagonal, of out (width,width) +=
-     *  x^T x in double. x is (n_rows,width), with rows `stride` floats
+    /** Adds x^T * x to out (width,width) in double, but only to the lower half
+     *  including the diagonal. x is (n_rows,width), with rows `stride` floats
      *  apart. */
     void (*add_gram)(double *out, const float *x, int n_rows, int width,
                      size_t stride);

@@ -164,7 +164,7 @@ static bool read_all(es_choices *choices, char *note, size_t size)
         return false;
     if (!file || fstat(fileno(file), &s) != 0 || !S_ISREG(s.st_mode)) {
         snprintf(note, size,
-                 "%s: cannot be read; the matrix products are timed again",
+                 "%s: cannot be read; matrix products are timed again",
                  choices->path);
         if (file)
             fclose(file);
@@ -176,7 +176,7 @@ static bool read_all(es_choices *choices, char *note, size_t size)
         return true;
     choices->n = 0;
     snprintf(note, size,
-             "%s: line %d is malformed; the matrix products are timed again",
+             "%s: line %d is malformed; matrix products are timed again",
              choices->path, wrong);
     return false;
 }
@@ -226,16 +226,16 @@ es_choices *es_choices_open(const char *of, char *note, size_t size)
         strchr(of, '\n') ||
         !(named ? format_text(choices->path, sizeof choices->path, "%s", set)
                 : find_path(choices->path, of))) {
-        snprintf(
-            note, size,
-            "products are not timed because there is no cache folder:  set "
-            "XDG_CACHE_HOME, or ENTROPY_TRAIN_TUNING=off");
+        snprintf(note, size,
+                 "matrix products are not timed because there is no cache "
+                 "folder: set "
+                 "XDG_CACHE_HOME, or ENTROPY_TRAIN_TUNING=off");
         es_choices_close(choices);
         return NULL;
     }
     if (!read_all(choices, note, size) && !write_all(choices)) {
         snprintf(note, size,
-                 "%s: cannot be written, so products are not timed:  set "
+                 "%s: cannot be written, so matrix products are not timed: set "
                  "ENTROPY_TRAIN_TUNING to another file, or to off",
                  choices->path);
         es_choices_close(choices);

@@ -77,8 +77,8 @@ ES_BOTH size_t es_split_single(const es_split *split, size_t i, size_t lanes)
  * again. Columns are stored so that no two lanes access the same bank of shared
  * memory. */
 
-/** Returns the slot in shared memory of element c of the k-th pack that a lane
- *  processes. A pack has `lanes` elements. */
+/** Returns the slot in shared memory of element c of the k-th pack that lane
+ *  `lane` of a warp processes. A pack has `lanes` elements. */
 ES_BOTH int es_slot(int lane, int k, int c, int lanes)
 {
     return (k * lanes + c) * 32 + lane;
@@ -90,9 +90,9 @@ ES_BOTH int es_slot_of_column(int j, int lanes)
     return es_slot(pack % 32, pack / 32, j % lanes, lanes);
 }
 
-/** Returns how many slots of shared memory a row of `width` columns occupies:
- *  `width`, rounded up so that all 32 lanes of the warp have the same number of
- *  packs of `lanes` elements. */
+/** Returns how many slots of shared memory (one element each) a row of `width`
+ *  columns occupies: `width`, rounded up so that all 32 lanes of the warp have
+ *  the same number of packs of `lanes` elements. */
 ES_BOTH int es_n_slots(int width, int lanes)
 {
     return (int)es_ceil_div((size_t)width, (size_t)(32 * lanes)) * 32 * lanes;
@@ -162,7 +162,7 @@ typedef struct es_carries {
     int first, n;
 } es_carries;
 
-/** A run is a group of consecutive rows of order (n) with the same token.
+/** A run is a group of consecutive rows of `order` (n) with the same token.
  *  Returns the later chunks into which the run that begins in chunk `chunk`
  *  continues, or an empty range if no run begins in this chunk and continues
  *  beyond it. */

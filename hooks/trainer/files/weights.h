@@ -73,14 +73,15 @@ void es_weights_close(es_weights *weights); /* `weights` may be NULL */
  * Checks that a model of this configuration can start from the weights.
  *
  * The configurations of model and weights must be equal, except for differences
- * that do not change the model's function at its start: EReg's thresholds,
- * SM(t)'s temperatures of 1, ScFFN's alpha and beta of 1 over a linear network,
- * and biases of 0 may be new, and EReg may be dropped. Two differences change
- * the function but not the arrays and are allowed, too: attention of another
- * kind (softmax, PowerSoftmax of any form, scaled ReLU), and x sigmoid(1.702 x)
- * in place of GELU. The context may be shorter: the model then uses the first
- * of the absolute positions. Rotary models accept any context. Any mask token
- * fits RoBERTa's weights, whose config.json does not name it.
+ * that do not change what the model computes at its start. Parts whose initial
+ * values have no effect may be added: EReg's thresholds, temperatures of 1
+ * (SM(t)), alpha and beta of 1 on a linear FFN (ScFFN), and biases of 0. EReg
+ * may be dropped. Two differences change the function but not the arrays and
+ * are allowed, too: attention of another kind (softmax, PowerSoftmax of any
+ * form, scaled ReLU), and x sigmoid(1.702 x) in place of GELU. The context may
+ * be shorter: the model then uses the first of the absolute positions. Rotary
+ * models accept any context. Any mask token fits RoBERTa's weights, whose
+ * config.json does not name it.
  *
  * Returns ES_OK, or ES_EUSAGE naming the first difference.
  */

@@ -105,10 +105,10 @@ void es_model_free_polynomials(es_model *model);
 void es_model_begin_polynomials(const es_model *model);
 void es_model_end_polynomials(const es_model *model);
 
-/** Called in forward passes at norms, attention and activations. Return true if
- *  a polynomial has computed the result (y, the heads or `post`). Otherwise
- *  return false, after recording the inputs if the mode is
- *  ES_POLYNOMIAL_OBSERVE. */
+/** These functions are called in forward passes at norms, attention and
+ *  activations. Each returns true if a polynomial has computed the result (y,
+ *  the heads or `post`). Otherwise it records the inputs if the mode is
+ *  ES_POLYNOMIAL_OBSERVE, and returns false. */
 bool es_model_norm_polynomial(const es_model *model, es_mem *y, const es_mem *x,
                               int layer, es_role weight);
 bool es_model_attention_polynomial(const es_model *model, int layer,
