@@ -102,9 +102,9 @@ typedef struct es_group_lines {
  *
  *   exponential  if true, each value x is replaced by exp(x)
  *
- * At a step where no run is finite, the merged value is NaN or infinite if a
- * run has such a value, otherwise missing. Returns the statuses of
- * es_lines_read; ES_ENOTFOUND if no run has the series.
+ * At a step where no run has a finite value, the merged value is NaN or
+ * infinite if a run has such a value, otherwise missing. Returns the statuses
+ * of es_lines_read; ES_ENOTFOUND if no run has the series.
  */
 es_status es_group_lines_read(es_group_lines *out, es_drawing *drawing,
                               size_t i, const es_lines_query *query,

@@ -13,7 +13,7 @@
  *
  *   quiet   if true, nothing is printed
  *   verb    what the operation does; borrowed
- *   object  path of a file, of which the file name is printed, or NULL
+ *   object  path of a file, printed without its folder, or NULL
  *   unit    ES_PROGRESS_BYTES, or a noun for the counted objects; borrowed
  *   total   total amount; 0 if unknown
  */

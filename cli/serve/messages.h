@@ -42,7 +42,8 @@ typedef struct es_serve_run_head {
 
 /**
  * Writes a message, whose bytes are given in up to three parts that may be
- * empty. Waits while the pipe is full. Returns false if the receiver is gone.
+ * empty. Waits while the pipe is full. Returns false if the receiver has closed
+ * the pipe.
  */
 bool es_serve_send(int fd, es_serve_kind kind, const void *const *parts,
                    const size_t *sizes, size_t n_parts);

@@ -131,12 +131,12 @@ done:
     return status;
 }
 
-/* Returns true if a run counts as broken when the file NAME.end exists, which
- * describes a failure of the training process. This holds for a run that is not
- * done; for a finished run, because it may lack samples that the recorder could
- * not write; and for a failed run of a `command` unless its flags explain the
- * failure. It does not hold for a run of entropy-train whose loss is not
- * finite: if trained again, its loss would become non-finite again. */
+/* Returns true if the file NAME.end, which describes a failure of the training
+ * process, makes a run count as broken. This is the case for a run that is not
+ * done; for a finished run, which may lack samples that the recorder could not
+ * write; and for a failed run of a `command`, unless its flags explain the
+ * failure. It is not the case for a run of entropy-train whose loss is not
+ * finite, because training it again would give the same result. */
 static bool may_have_broken(const es_sweep_view *view, const char *folder)
 {
     bool undone = !es_sweep_is_done(view->stage);

@@ -170,16 +170,16 @@ def edition_lines(rules, found):
         lines += ["**The sources differed from the commit: these results are no evidence.**", ""]
     return lines + [
         f"- edition {rules.edition}, with the rules in samples/truth/{os.path.basename(rules.path)}, "
-        f"SHA-256 {rules.sha256},", "  which were committed before the runs",
+        f"SHA-256 {rules.sha256}.", "  The rules were committed before the runs.",
         f"- commit {found['commit']}" + (", changed" if found["dirty"] else ""),
         f"- corpus: {'samples/truth/corpus.list' if pinned else 'not that of the rules'}, "
         f"SHA-256 {found['corpus']}",
-        f"- models with L {options['n-layer']}, H {options['n-head']}, d {options['d-model']}, "
-        f"d_k {options['d-model'] // options['n-head']}, T {options['ctx']}, whose tokens are bytes; "
+        f"- models with {options['n-layer']} layers, {options['n-head']} heads, model width {options['d-model']}, "
+        f"head width {options['d-model'] // options['n-head']} and context {options['ctx']}, whose tokens are bytes; "
         f"{tokens:,} tokens per run",
         f"- seeds: runs with seeds {rules.seeds['tuning']} select each model's learning rate from {rules.rates['grid']}; "
         f"the claims are judged by runs with seeds {rules.seeds['judged']}",
-        f"- {found['n_runs']} runs, {found['hours']:.2g} hours of one thread in total",
+        f"- {found['n_runs']} runs, which took {found['hours']:.2g} hours of one thread in total",
         *[f"- kernels: {kernels}" for kernels in found.get("kernels", ())]]
 
 
@@ -215,13 +215,14 @@ def markdown(editions):
         lines += [*edition_lines(rules, found), ""]
     lines += ["## Claims", "",
               ", ".join(f"{n} {verdict}" for verdict, n in counts.items()) +
-              f". Means are over one number per seed and have {100 * editions[-1][0].confidence:g} % intervals; "
+              f". A mean is over one number per seed and has a {100 * editions[-1][0].confidence:g} % confidence interval; "
               "p is two-sided and adjusted", "by Holm's method over all testable claims. Perplexities are "
               "compared by their logarithms.", ""]
     lines += table([*(["edition"] if len(editions) > 1 else []), "claim", "papers", "published", "rule", "found", "n", "p", "verdict"],
                    claim_rows(rows, len(editions) > 1))
-    lines += ["", "## Models", "", "Each model has the learning rate that the tuning seeds selected. Shares of heads are on held-out "
-              "data: overloaded", "above three quarters of ln(T!)/T, low below a quarter."]
+    lines += ["", "## Models", "", "Each model has the learning rate that the tuning seeds selected. The shares of heads were measured on "
+              "held-out data.", "A head is overloaded if its entropy is above three quarters of ln(T!)/T, and low "
+              "if its entropy is below a quarter of it."]
     for rules, found in editions:
         lines += ["", *([f"Edition {rules.edition}:", ""] if len(editions) > 1 else [])]
         lines += table(["model", "rate", "runs", "perplexity", "overloaded", "balanced", "low",

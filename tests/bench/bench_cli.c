@@ -2,9 +2,9 @@
  * Measures complete runs of entropy-scan, as a user experiences them: wall time
  * and peak memory, compared with the targets of CONTRIBUTING.md, and CPU time,
  * which other load does not increase. Reports medians over the rounds, after a
- * warm-up; the programs alternate. If matplotlib is installed, some rounds do
- * the same job with matplotlib right afterwards (peer_matplotlib.py); the
- * reported ratio is the median over these pairs.
+ * warm-up; the measured programs alternate. If matplotlib is installed, some
+ * rounds do the same job with matplotlib right afterwards (peer_matplotlib.py);
+ * the reported ratio is the median over these pairs.
  *
  * Expects entropy-scan in $BUILD. Must run in the root of the repository.
  */

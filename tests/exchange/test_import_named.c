@@ -253,7 +253,7 @@ static void test_history__a_given_pattern_and_step_key_are_used(void **state)
     calls_options.tags = calls_options.step_key = NULL;
 }
 
-/* With the suggested pattern, import reads the numbers as heads. */
+/* With the suggested pattern, import reads the numbers as values of heads. */
 static void test_history__a_pattern_is_suggested_for_unknown_names(void **state)
 {
     (void)state;

@@ -24,8 +24,8 @@ from ._statistics import missing
 # The longest time in seconds that a rank waits for another rank.
 WAIT_SECONDS = 60.0
 
-# How often this process has opened a watch on each file name; the numbers are
-# equal on all ranks.
+# Number of times that this process has opened a watch on each file name, minus 1;
+# all ranks have the same numbers.
 _n_watched: dict[str, int] = {}
 
 
