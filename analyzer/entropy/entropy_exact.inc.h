@@ -167,8 +167,8 @@ static inline wide larger_wide(wide a, wide b)
     return choose_wide(a > b, a, b);
 }
 
-/* Number of keys of a tile that are processed together; divides TILE. Their
-   sums fill the registers. */
+/* Number of keys of a tile that are processed together; a divisor of TILE.
+   Their sums fill the registers. */
 #if defined(ES_VECTOR_AVX512)
 #define EXACT_KEYS TILE
 #else
@@ -253,7 +253,7 @@ static inline wide wide_exp(wide x)
 }
 
 /**
- * Returns tanh(scale x) with a relative error below 1e-12. The relative error
+ * Returns tanh(scale * x) with a relative error below 1e-12. The relative error
  * matters, because the small values of tanh are multiplied by a softcap that
  * may be much larger than the scores.
  */

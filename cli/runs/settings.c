@@ -21,8 +21,8 @@ static const char *const incidental_keys[] = {
     "record_every", "run_name",         "slurm_job", "threads",
 };
 
-/* The setting "data", a path, is incidental if the run also has the checksum of
-   its tokens. */
+/* The setting "data" is a path. It is treated as incidental if the run also
+   has the checksum of its tokens. */
 #define DATA "data"
 #define CHECKSUM "tokens_checksum"
 
@@ -182,8 +182,8 @@ static es_status list_keys(es_difference **out, size_t *n,
     return ES_OK;
 }
 
-/* Returns true if the runs differ in the setting `key`. Also sets
-   key->number. */
+/* Returns true if the runs differ in the setting `key`. Also sets key->number
+   to true if all values are numbers. */
 static bool differs(es_difference *key, const es_run_summary *const *runs,
                     size_t n_runs)
 {

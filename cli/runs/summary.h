@@ -138,8 +138,8 @@ typedef struct es_run_summary {
     double peak;    /* largest finite value; NaN if no value is finite */
     es_max max;     /* policy of m */
     double m;       /* entropy at which the highest band ends; NaN if unknown */
-    es_bands bands; /* bands of a series of heads; for other series n_heads is
-                       0 */
+    es_bands bands; /* bands of a series with one value per head; for other
+                       series bands.n_heads is 0 */
 
     bool judged;                /* true if the run was checked for flags */
     const es_rules_file *rules; /* borrowed from the options */

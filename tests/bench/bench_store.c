@@ -1,8 +1,8 @@
 /**
  * Measures writing and scanning of run files, and compares them with a plain
- * SQLite table that has one row per head. The two alternate in one process, so
- * that the ratio is also valid on a busy machine. Each line of the output
- * states its target.
+ * SQLite table that has one row per head. The two measurements alternate in one
+ * process, so that the ratio is also valid on a busy machine. Each line of the
+ * output states its target.
  */
 #include "store/reader.h"
 #include "store/writer.h"

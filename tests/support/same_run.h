@@ -1,4 +1,4 @@
-/** Compares two recorded runs bit by bit, for tests. */
+/** Compares two recorded runs bit for bit, for tests. */
 #ifndef ES_TESTS_SAME_RUN_H
 #define ES_TESTS_SAME_RUN_H
 

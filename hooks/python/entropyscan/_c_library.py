@@ -163,8 +163,9 @@ def head_statistics(
     shape: dict[str, Any],
     n_threads: int,
 ) -> dict[str, np.ndarray] | str:
-    """Calls es_qk_statistics. Returns arrays (H) by the names in HEAD_FLOATS and
-    HEAD_COUNTS, or the error message if the library refuses the arguments.
+    """Calls es_qk_statistics. Returns a dict of arrays (H) whose keys are
+    HEAD_FLOATS and HEAD_COUNTS, or the error message if the library refuses the
+    arguments.
 
     query, key: (address, element type as es_entropy_type, strides of batch,
     head and row in elements). shape: members of es_attention_shape; arrays as

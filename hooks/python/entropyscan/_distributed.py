@@ -275,9 +275,10 @@ class Gather:
         n_heads: int | None,
         on_error: Callable[[BaseException], None],
     ) -> dict[int, Tensor]:
-        """Returns the statistics of the heads of all ranks, by the module's index.
-        heads: by the module's index, an array (series, heads of this rank). After a
-        failure the values of the other ranks' heads are missing."""
+        """Returns the statistics of the heads of all ranks, as a dict with the
+        modules' indices as keys. heads: a dict with the same keys, whose values
+        are arrays (series, heads of this rank). After a failure the values of
+        the other ranks' heads are missing."""
         mine = {place: found.numpy() for place, found in heads.items()}
         parts = {self._place: mine}
         if self._group is not None:

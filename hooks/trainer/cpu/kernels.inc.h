@@ -300,8 +300,9 @@ static double dot_in_double(const float *x, const float *y, size_t n)
     return sum;
 }
 
-/* Returns x . y, computed in float. Keeps four separate sums, because each
- * addition waits for the previous addition to the same sum. */
+/* Returns the dot product of x and y, computed in float. Keeps four separate
+ * sums, because each addition waits for the previous addition to the same
+ * sum. */
 static inline float dot_run(const float *x, const float *y, size_t n)
 {
     vec sum[4] = {{0}};

@@ -238,7 +238,7 @@ struct es_power_softmax {
     }
 
     /* If a power underflows to u = 0, a finite number is returned as its
-     * logarithm, so that u log2 u is 0. */
+     * logarithm, so that u * log2 u is 0. */
     template <bool FAST>
     static ES_DEVICE es_weight weigh(float raw, float anchor, float, int power)
     {

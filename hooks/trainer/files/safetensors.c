@@ -490,7 +490,7 @@ static es_status add_notes(json_t *header, const es_tensor_note *notes,
     return add_member(header, "__metadata__", texts, path);
 }
 
-/** Computes the number of elements of a tensor and checks its extents. */
+/** Computes the number of elements of a tensor and checks its shape. */
 static es_status count_numbers(size_t *n, const es_tensor_source *tensor,
                                const char *path)
 {

@@ -42,7 +42,7 @@ typedef struct es_tensor {
     int64_t dims[ES_TENSOR_MAX_DIMS];
     size_t n; /* number of elements */
     size_t n_bytes;
-    uint64_t offset; /* position of the first byte in the file */
+    uint64_t offset; /* position of the tensor's first byte in the file */
     /* file that contains the tensor's data; NULL: the same file that lists the
      * tensor */
     const struct es_safetensors *shard;
