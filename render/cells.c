@@ -208,7 +208,8 @@ static int count_bits(unsigned mask)
     return n;
 }
 
-/* Writes the character U+2500 to U+28FF with the given code. */
+/* Writes the UTF-8 bytes of the character with the code point `code`, which is
+ * from U+2500 to U+28FF. */
 static const char *encode(char out[4], unsigned code)
 {
     out[0] = (char)(0xe0 | code >> 12);
@@ -445,8 +446,8 @@ static void put_letters(sketch *s, int x, int y, const char *text, bool upright,
     }
 }
 
-/* Writes a text of the picture, spelled `text`, at the nearest position that is
- * free of other texts. */
+/* Writes `text`, the characters for a text shape of the picture, at the nearest
+ * position at which it touches no other text. */
 static void place_text(sketch *s, const es_picture_shape *shape,
                        const char *text)
 {
@@ -468,8 +469,7 @@ static void place_text(sketch *s, const es_picture_shape *shape,
         x = round(x - n * before[shape->align]);
         /* Round the vertical middle of the text in the same way as the position
          * of a line, so that a text and the swatch before it are in the same
-         * row.
-         *  */
+         * row. */
         y = shape->y - middle;
         y = (round(y * DOWN / s->height - 0.5) + 0.5) / DOWN;
     }

@@ -63,8 +63,8 @@ static void play_frame(const player *p, const es_picture_shape *s)
     cairo_stroke(p->cr);
 }
 
-/* Draws a hatching. Its lines are on x + y = k * spacing of the whole page, so
- * that hatchings of adjacent areas join. */
+/* Draws a hatching. On the whole page its lines are on x + y = k * spacing for
+ * integers k, so that hatchings of adjacent areas join. */
 static void play_hatch(const player *p, const es_picture_shape *s)
 {
     const double spacing = ES_HATCH_SPACING;

@@ -125,9 +125,9 @@ static void line_to(pen *p, double x, double y)
         put_format(p->s, down < 0 ? "l%n%n" : "l%n %n", right, down);
 }
 
-/* Writes a hatching. Its lines are on x + y = k * spacing, so that hatchings of
- * adjacent areas join. Lines end at a distance from the border, because their
- * round caps reach beyond the ends. */
+/* Writes a hatching. Its lines are on x + y = k * spacing for all integers k,
+ * so that hatchings of adjacent areas join. Lines end at a distance from the
+ * border, because their round caps reach beyond the ends. */
 static void write_hatch(svg *s, const es_picture_shape *shape)
 {
     const double spacing = ES_HATCH_SPACING, inside = ES_HATCH_LINE / sqrt(8);

@@ -54,10 +54,10 @@ static const es_series_line others[] = {
     {"t_max", "", "highest temperature", ES_SHAPE_HEAD},
     {"qk_clip", "", "factor by which QK-Clip scales the logits", ES_SHAPE_HEAD},
     {"alpha", "", "divisor of the FFN's output", ES_SHAPE_LAYER},
-    {"beta", "", "factor of the residual", ES_SHAPE_LAYER},
+    {"beta", "", "factor of the residual connection", ES_SHAPE_LAYER},
     {"slope", "", "learnt slope of the activation", ES_SHAPE_LAYER},
-    {"nan_activations", "activations", "activations that are not finite",
-     ES_SHAPE_LAYER},
+    {"nan_activations", "activations",
+     "number of activations that are not finite", ES_SHAPE_LAYER},
     {"act_rms", "", "root mean square of activations", ES_SHAPE_LAYER},
     {"router_entropy", "nats",
      "entropy of a router's probabilities, mean over "

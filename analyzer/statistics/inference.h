@@ -50,8 +50,8 @@ typedef struct es_means_test {
     double difference, low, high; /* 95 % interval */
     double t, freedom, p; /* Welch's test (Biometrika 34 (1947)): statistic,
                              degrees of freedom, p-value */
-    double g; /* Hedges' g, with the approximate correction 1 - 3 / (4 (n_a +
-                 n_b) - 9) (J. Educ. Stat. 6 (1981)) */
+    double g; /* Hedges' g, with the approximate correction 1 - 3 / (4 * (n_a
+                 + n_b) - 9) (J. Educ. Stat. 6 (1981)) */
     double permuted;  /* p-value of |difference| by permutation: the share of
                          exchanges of values between a and b after which the
                          difference is at least as large. Uses all exchanges if

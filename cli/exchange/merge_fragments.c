@@ -153,7 +153,7 @@ static es_status skip_run(const es_fragment *run, size_t n, es_writer *writer,
     return status;
 }
 
-/** Adds the row of the most recently joined run to the table summary. */
+/** Adds the row of the most recently joined run to the summary table. */
 static es_status add_row(es_writer *writer, es_merge_handler *handler)
 {
     es_reader *reader = NULL;

@@ -2,7 +2,7 @@
  * Implements the drawing of a figure: manages its memory, makes the titles of
  * its runs, groups runs that differ only in the seed, and chooses the colour
  * scale that suits a series.
- * */
+ */
 #include "cli/figures/drawing.h"
 
 #include "analyzer/base/checked.h"

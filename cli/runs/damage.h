@@ -17,8 +17,8 @@ void es_damage_note(const char *path, const es_damaged *sample);
  *  fragment could not be read. Then closes the reader, which may be NULL. */
 void es_damage_close(es_reader *reader);
 
-/** Accepts damage, as --salvage requests, so that es_damage_exit returns the
- *  code that it receives. */
+/** Makes damage acceptable, for --salvage: afterwards es_damage_exit returns
+ *  its argument unchanged. */
 void es_damage_accept(void);
 
 /** Prints a line for each file with new damage since the last call. */

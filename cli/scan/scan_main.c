@@ -34,12 +34,13 @@ enum { KEPT_MOST = 64, KEPT_VALUES_MOST = 1 << 18 };
 
 typedef struct scan {
     es_scan_options options; /* shallow copy */
-    double observed;         /* largest value of the shown series in all runs */
+    double observed;         /* largest value of the shown series in all runs
+                                so far */
     size_t input;            /* index of the current input */
 
-    es_run_summary **kept; /* (n_kept) runs that pictures or the comparison
-                              need, or that wait until the largest value is
-                              known */
+    es_run_summary **kept; /* (n_kept) runs that are kept because pictures or
+                              the comparison need them, or until the largest
+                              value of all runs is known */
     size_t n_kept, n_kept_values;
     FILE *waiting;             /* temporary file with the summaries that wait
                                   but are not in `kept`; NULL if not used */

@@ -16,8 +16,8 @@ struct es_table {
     es_table_options options;
     es_sheet sheet;           /* one column per field, including hidden ones */
     size_t name;              /* index of the column of run names */
-    bool no_ctx, interrupted; /* true if some run has no context length; true if
-                                 some run was interrupted */
+    bool no_ctx, interrupted; /* true if some run has no context length, or
+                                 was interrupted, respectively */
     bool scaled;              /* true if the bands of some run refer to the
                                  ceiling of each head */
     bool several_files;

@@ -105,7 +105,7 @@ static es_status take_run(es_serve_listing *listing, const char *bytes,
     if (!path || !json || add_run(&run, listing, head.key) < 0) {
         free(path);
         free(json);
-        return es_fail(ES_ENOMEM, "out of memory for a run");
+        return es_fail(ES_ENOMEM, "out of memory for the list of runs");
     }
     clear_run(run);
     memcpy(json, bytes + head.n_path, n - head.n_path);

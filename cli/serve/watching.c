@@ -34,15 +34,15 @@
  * server uses at most half a percent of a core. */
 #define POLL_LEAST 1
 #define POLL_SHARE 200
-/* Minimum time between two judgements of a run that is being written, as a
- * multiple of the CPU time of the last one and of the number of such runs. Each
- * judgement reads all samples of the run. */
+/* Minimum time between two computations of the flags of a run that is being
+ * written: this number, times the CPU time of the last computation, times the
+ * number of such runs. Each computation reads all samples of the run. */
 #define JUDGE_SHARE 30
 /* Minimum time in seconds between two searches for writers that have died;
    POLL_SHARE applies to these searches too. */
 #define WRITERS_LEAST 5
-/* Interval in seconds at which changes are sent while one poll of the files
- * takes long. */
+/* Maximum interval in seconds at which changes are sent during a long poll of
+ * the files. */
 #define NEWS_MOST 0.5
 /* Maximum number of databases whose notifications are awaited; further
    databases are polled. */
@@ -61,9 +61,10 @@ typedef struct shown_run {
     char *series; /* members "recorded" and "maps" of the run's JSON */
     char *title;  /* label of the run; NULL until set_titles was called */
     bool has_maps;
-    double judge_at; /* earliest time of the next judgement
+    double judge_at; /* earliest time at which the flags are computed again
                         (CLOCK_MONOTONIC) */
-    bool owed;       /* true if the newest samples are not judged yet */
+    bool owed;       /* true if the flags do not yet take the newest samples
+                        into account */
     bool stale;      /* true if the run has changed and must be sent */
     bool found;      /* true if the run was in the file at its last reading */
 } shown_run;
@@ -301,8 +302,8 @@ static bool same_text(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Replaces the summary of a run. One that was not judged gets the flags of the
- * last one. */
+/* Replaces the summary of a run. If the flags of the new summary were not
+ * computed, it gets the flags of the old summary. */
 static void replace_summary(watching *w, shown_run *run,
                             es_run_summary *summary)
 {
@@ -360,8 +361,9 @@ static es_status make_key(char out[ES_SERVE_KEY], es_reader *reader,
     return ES_OK;
 }
 
-/* Summarises a run. A run that is being written is not judged before its time;
- * `known` is the run as it is shown, NULL if it is new. */
+/* Summarises a run. If the run is being written and known->judge_at is in the
+ * future, the summary has no flags. `known` is the run that is shown now, or
+ * NULL if the run is new. */
 static es_status summarise(es_run_summary **out, const watching *w,
                            const shown_run *known, es_reader *reader,
                            size_t index)
@@ -383,11 +385,12 @@ static es_status summarise(es_run_summary **out, const watching *w,
     return ES_OK;
 }
 
-/* Sets the time of the next judgement of a run; `cost` is the CPU time of this
- * one. */
+/* Sets the earliest time at which the run's flags are computed again; `cost` is
+ * the CPU time of the last computation. */
 static void plan_judgement(const watching *w, shown_run *run, double cost)
 {
-    size_t n = 0; /* runs that are being written, with this one */
+    size_t n = 0; /* number of runs that are being written, including this
+                     run */
     for (size_t i = 0; i < w->n_shown; i++)
         n += w->shown[i].n_written;
     run->judge_at = seconds(CLOCK_MONOTONIC) + JUDGE_SHARE * (double)n * cost;
@@ -425,8 +428,9 @@ done:
     return status;
 }
 
-/* Returns true if the file's real path lies below one of the roots. It may not,
- * if a folder was replaced by a symbolic link after the search. */
+/* Returns true if the file's real path lies below one of the roots. The path
+ * may lie elsewhere if a folder was replaced by a symbolic link after the
+ * search. */
 static bool is_inside(const watching *w, const char *path)
 {
     char real[PATH_MAX];
@@ -631,8 +635,8 @@ static int by_text(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* Returns true if the alert is not among the remembered ones, and remembers it.
- * If there are ALERTS_MOST already, they are forgotten first. */
+/* Returns true and remembers the alert, unless the alert is already remembered.
+ * If ALERTS_MOST alerts are remembered, forgets all of them first. */
 static bool is_new(watching *w, const char *id)
 {
     if (tfind(id, &w->alerts, by_text))
@@ -697,11 +701,13 @@ static es_status receive_alert(void *user, const es_alert *alert)
     shown_run *run = run_of_key(w, key);
     if (!is_new(w, alert->id) || w->first)
         return ES_OK;
-    if (run) /* so that the list has the flag when the alert is sent */
+    if (run) /* compute the flags again soon, so that the list of runs has
+                the flag when the alert is sent */
         run->judge_at = 0;
     FILE *stream = es_text_stream(&text, &n);
     if (!stream)
-        return ES_OK; /* the list of runs still shows the flag */
+        return ES_OK; /* without an alert, the list of runs still shows the
+                         flag */
     write_alert(stream, alert, key, run);
     if (fclose(stream) == 0 && es_paths_add(&w->unsent, text) < 0)
         es_print_note("%s", es_message());
@@ -711,7 +717,8 @@ static es_status receive_alert(void *user, const es_alert *alert)
 
 /* --- rounds ---------------------------------------------------------------*/
 
-/* Reads the files again that have a run whose judgement is due. */
+/* Reads the files again in which the flags of some run must now be computed
+ * again. */
 static void judge_owed(watching *w)
 {
     for (size_t i = 0; i < w->n_shown; i++) {
@@ -729,7 +736,8 @@ static void judge_owed(watching *w)
     }
 }
 
-/* Returns the time at which a judgement is due, infinite if none is. */
+/* Returns the earliest time at which the flags of some run must be computed
+ * again; infinity if all flags are up to date. */
 static double next_judgement(const watching *w)
 {
     double first = INFINITY;

@@ -37,18 +37,18 @@ typedef struct es_fuse_result {
     int n_dropped;  /* number of layers whose FFN was removed; if 0, both
                        models compute the same function */
     bool is_folded; /* true if WNorm or SNorm was folded into the matrices */
-    bool is_equal;  /* the results are within ES_FUSE_TOLERANCE; false if a
-                       loss is NaN */
+    bool is_equal;  /* true if the results of both models agree within
+                       ES_FUSE_TOLERANCE; false if a loss is NaN */
     bool is_written;
 } es_fuse_result;
 
 /**
- * Simplifies the model in settings->init, a checkpoint, a folder of checkpoints
- * or weights that --init accepts, and writes it to settings->fused, as a
- * checkpoint at step 0 of a new run. Both models run settings->eval_batches
- * micro-batches of held-out data, in fp32 on the CPU, without emulated half
- * precision. The file is written only if the results are equal or an FFN was
- * dropped; it appears complete or not at all.
+ * Simplifies the model in settings->init and writes the result to
+ * settings->fused, as a checkpoint at step 0 of a new run. settings->init is a
+ * checkpoint, a folder of checkpoints, or weights that --init accepts. Both
+ * models run settings->eval_batches micro-batches of held-out data, in fp32 on
+ * the CPU, without emulated half precision. The file is written only if the
+ * results are equal or an FFN was dropped; it appears complete or not at all.
  *
  *   watch  callbacks, of which on_warning and should_stop are called
  *

@@ -108,7 +108,7 @@ static bool print_information(const es_settings *settings,
 typedef struct progress {
     es_progress line; /* line on the terminal; prints nothing unless stderr is a
                          terminal */
-    bool quiet;       /* print warnings but no progress */
+    bool quiet;       /* true to print warnings but no progress */
     bool warns; /* true on the rank that prints the warnings of all ranks */
     int64_t n_steps, log_every;
     /* first step that this process runs; -1 before any step */

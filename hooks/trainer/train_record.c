@@ -58,9 +58,9 @@ static void note_failure(es_train_record *record, es_status status)
     snprintf(record->message, sizeof record->message, "%s", es_message());
 }
 
-/** Returns true if the detail is recorded in this phase. Details of weights are
- *  recorded in the same phase as parameters; details of a step are recorded
- *  only in training. */
+/** Returns true if a detail, which is an optional series, is recorded in this
+ *  phase. Details of weights are recorded in the same phase as parameters;
+ *  details of a step are recorded only in training. */
 static bool has_detail(const es_train_record *record, es_phase phase,
                        es_detail detail)
 {
@@ -242,8 +242,8 @@ static void push_values(es_train_record *record, int series, int64_t step,
                  es_recorder_push(record->recorder, series, step, values, n));
 }
 
-/** Sends the detail's values if `measure` contains them, because some details
- *  are not measured in every record. */
+/** Sends the values of a detail (an optional series) if `measure` contains
+ *  them, because some details are not measured in every record. */
 static void push_detail(es_train_record *record, int number, int64_t step,
                         es_measure *measure, es_detail detail)
 {

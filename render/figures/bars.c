@@ -54,7 +54,8 @@ typedef struct bars_sheet {
     double bar;
     bool beside; /* true if a segment of a stack is too low for its text,
                     which is then to the right of the stack */
-    bool turned; /* group labels are rotated because they do not fit */
+    bool turned; /* true if group labels are rotated because they would not
+                    fit otherwise */
     printing print;
     double value_size; /* font size of the texts on bars */
 } bars_sheet;
@@ -519,8 +520,9 @@ static double widest_text(const es_bars *figure, printing print)
     return widest;
 }
 
-/* Chooses how the texts of the bars are printed: the first of in full, briefly
- * and rotated that makes all texts legible. */
+/* Chooses how the texts of the bars are printed: in full if they are then
+ * legible, otherwise briefly, otherwise rotated (unless bars are stacked),
+ * otherwise not at all. */
 static void choose_print(bars_sheet *sheet)
 {
     double width = sheet->bar - 2;

@@ -62,25 +62,28 @@ struct es_page {
     void (*draw_legend)(const es_page *page); /* or NULL */
     double least_factor; /* minimum scale factor if a size is requested */
     /* Maximum height of a plot, before scaling, on a page that several figures
-     * share; 0: no maximum. */
+     * share; 0 for no maximum. */
     double composite_height;
-    double title_most;   /* maximum width to which a narrow panel is widened for
-                            its title; 0: 150 points */
-    size_t most_lines;   /* maximum number of lines of a title; 0: three */
-    size_t most_columns; /* default maximum number of columns; 0: four */
+    double title_most;   /* maximum width to which a narrow panel is widened
+                            for its title; 0 for 150 points */
+    size_t most_lines;   /* maximum number of lines of a title; 0 for three
+                            lines */
+    size_t most_columns; /* default maximum number of columns; 0 for four
+                            columns */
     double left;         /* width of labels and texts left of the panels */
     double right;        /* width of a legend right of the panels */
     double foot;         /* height of the labels below each plot */
     double air;          /* gap between titles and plots */
     double title_gap;    /* distance from the subtitle's baseline to the plot */
     double above, below; /* heights of a legend above or below the panels */
-    /* Scale of the colour bar; NULL: no colour bar. */
+    /* Scale of the colour bar; NULL if the page has no colour bar. */
     const es_color_scale *scale;
     const char *scale_text;
     es_page_key keys[ES_PAGE_KEYS];
     size_t n_keys;
     const char *note; /* may be NULL */
-    bool long_note;   /* the note is as wide as the plots, not as the page */
+    bool long_note;   /* true if the note is as wide as the plots, false if
+                         it is as wide as the page */
 
     /* --- set by the page */
     es_canvas canvas;      /* canvas.picture is NULL except during drawing */
@@ -142,12 +145,13 @@ void es_page_add_key(es_page *page, es_page_swatch swatch, const char *text);
 
 /**
  * Records whether any of n values is missing, and whether any is NaN or
- * infinite, because such values need a key.
+ * infinite, so that the page explains the marks of such values below the
+ * panels.
  */
 void es_page_look_at(es_page *page, const float *values, size_t n);
 
-/** Adds the keys that explain the values recorded by es_page_look_at. `swatch`
- *  is the mark of NaN and infinity. */
+/** Adds the keys that explain the missing, NaN and infinite values that
+ *  es_page_look_at has recorded. `swatch` is the mark of NaN and infinity. */
 void es_page_explain(es_page *page, es_page_swatch swatch);
 
 #endif

@@ -37,8 +37,8 @@ enum es_synthetic_option {
 
 typedef struct es_synthetic_row {
     const char *name;
-    void (*shape)(es_making *m); /* turns a healthy history into this kind; may
-                                    be NULL */
+    void (*shape)(es_making *m); /* turns a healthy history into a history of
+                                    this kind; may be NULL */
     size_t least, most;          /* range of the number of samples */
     int options;
 } es_synthetic_row;

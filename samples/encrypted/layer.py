@@ -67,7 +67,8 @@ def scores(u, w, n_head):
 
 
 def attention(u, w, n_head, p, epsilon, inverse=np.reciprocal):
-    """Returns the layer's output: x^p / (epsilon + sum x^p) v Wo + bo."""
+    """Returns the layer's output (x^p / (epsilon + sum of x^p)) v Wo + bo, where x are
+    the scores and v the values."""
     x, v = scores(u, w, n_head)
     y = (x**p) @ v * inverse(epsilon + (x**p).sum(-1))[..., None]
     y = np.moveaxis(y, -3, -2)
@@ -75,8 +76,9 @@ def attention(u, w, n_head, p, epsilon, inverse=np.reciprocal):
 
 
 def goldschmidt(s, factors):
-    """Returns the function that approximates 1 / x as s (1 + e)(1 + e^2)(1 + e^4)...,
-    where e = 1 - s x.
+    """Returns the function that approximates 1 / x by Goldschmidt's product s * (1 + e)
+    * (1 + e^2) * (1 + e^4) * ..., where e = 1 - s * x. s is a first estimate of 1 / x
+    for all x, and `factors` is the number of factors (1 + ...).
     """
     def inverse(x):
         e = 1 - s * x

@@ -169,8 +169,9 @@ def deviation(values):
 
 
 def of_thresholds(thetas, gamma, theta_init):
-    """Returns measures of thresholds, which are shares of ln T like gamma. A threshold
-    is "at gamma" or "at its start" if the difference is at most 0.001."""
+    """Returns measures of the learnt thresholds. A threshold is a fraction of ln T,
+    like gamma. A threshold counts as "at gamma" or "at its start" if it differs from
+    gamma, or from its initial value, by at most 0.001."""
     return {"smallest threshold minus gamma": min(thetas) - gamma,
             "spread of thresholds": deviation(thetas),
             "thresholds at gamma": mean([abs(x - gamma) <= 0.001 for x in thetas]),

@@ -90,8 +90,8 @@ typedef struct values_cursor {
     sqlite3_int64 row_number;
 
     /* The following members describe the sample in the query's current row. */
-    const unsigned char *bytes; /* (4 n) bytes of the values, or NULL if the
-                                   sample is damaged */
+    const unsigned char *bytes; /* (4 * n) bytes of the values, or NULL if
+                                   the sample is damaged */
     size_t n, at;               /* number of values in the sample, and index of
                                    the current value */
     size_t n_heads;

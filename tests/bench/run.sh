@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: tests/bench/run.sh PROGRAM...   (make bench)
-# Runs the bench programs one after the other, bench_cli last. Each prints its measurements
-# next to their targets.
+# Runs the bench programs one after the other, bench_cli last. Each program prints each
+# measurement next to its target.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 export BUILD=${BUILD:-build} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-2}

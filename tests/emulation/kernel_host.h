@@ -135,11 +135,11 @@ void es_host_block_barrier(int line);
 enum { ES_HOST_SLOT = 64 };
 
 /**
- * Exchanges data between the lanes of a warp. Waits until all lanes have made a
- * call with the same `what` and line. Returns a pointer to the data of all
- * lanes: the `in` of lane l is at offset l ES_HOST_SLOT. The data are valid
- * until the second next call by the calling lane. If `together` is not NULL, it
- * is called once with the data of all lanes.
+ * Exchanges data between the lanes of a warp. Waits until all lanes have made
+ * a call with the same `what` and line. Returns a pointer to the data of all
+ * lanes: the `in` of lane l is at offset l * ES_HOST_SLOT. The data are valid
+ * until the second next call by the calling lane. If `together` is not NULL,
+ * it is called once with the data of all lanes.
  */
 unsigned char *es_host_warp(const char *what, int line, const void *in,
                             size_t bytes,

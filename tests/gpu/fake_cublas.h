@@ -155,10 +155,10 @@ static struct {
     refusal refuses; /* how the fake refuses products that have an epilogue */
     cublasStatus_t code;
     int n_queries, n_run, n_illegal;
-    int n_candidates; /* maximum number of candidates that are proposed; 0 to
-                       * propose as many as requested */
-    /* Time of each candidate. A candidate with time 0 fails when it runs,
-     * unless candidate 1 also has time 0. */
+    int n_candidates; /* maximum number of candidate algorithms that the fake
+                         proposes; 0 to propose as many as requested */
+    /* Time of each candidate algorithm. An algorithm with time 0 fails when it
+     * runs, unless candidate 1 also has time 0. */
     float took[ES_MAX_CANDIDATES];
     int last; /* index of the candidate algorithm that ran last */
 } library;

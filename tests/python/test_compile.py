@@ -1,6 +1,6 @@
 """Tests torch.compile, gradient checkpointing and mixed precision: the graph is
-compiled only once, whichever steps are recorded; training has the same results, bit by
-bit, as without a watch; and the recorded entropies are those of the first pass."""
+compiled only once, whichever steps are recorded; training gives the same results, bit
+for bit, as without a watch; and the recorded entropies are those of the first pass."""
 
 import formula
 import models

@@ -444,8 +444,7 @@ def test_the_compiled_step_of_an_optimizer_is_left_alone(no_graphs_of_others, ru
 
 
 class Layer(torch.nn.Module):
-    """A transformer layer with the attention of test_waits.py, a weight and a
-    router."""
+    """A layer with the attention of test_waits.py, one weight matrix and a router."""
 
     def __init__(self, place):
         super().__init__()

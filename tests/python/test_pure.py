@@ -63,7 +63,7 @@ class Attention(torch.nn.Module):
 
 
 def train(path, **options):
-    """Runs a small training, with a watch if a path is given. Returns the losses."""
+    """Trains a small model, with a watch if a path is given. Returns the losses."""
     torch.manual_seed(5)
     model = torch.nn.Sequential(*[Attention() for _ in range(3)])
     optimizer = torch.optim.SGD(model.parameters(), 0.5)
@@ -481,8 +481,8 @@ print(module, *(name in sys.modules for name in ("cffi", "sqlite3", "torch")))
     ],
 )
 def test_the_recorder_is_chosen_at_import(tmp_path, platform, is_tree, pure, chosen):
-    """The libraries do not exist in this test. Only in a source tree on Linux is their
-    absence an error."""
+    """Without the C libraries the package records in Python, except in a source tree on
+    Linux, where it expects the C recorder."""
     place = package(tmp_path)
     if is_tree:
         (tmp_path / "Makefile").touch()

@@ -391,8 +391,8 @@ TEST(after_sigterm_each_frame_is_committed_at_once)
             es_await((gathered |= is_gathering(recorder),
                       recording_committed(recorder) > step));
         }
-        assert_false(gathered); /* otherwise each commit would come up to 0.9 s
-                                   later */
+        assert_false(gathered); /* if the recorder waited for further frames,
+                                   each commit would be up to 0.9 s late */
         es_assert_ok(es_recorder_close(recorder, ES_RUN_FINISHED, NULL));
         assert_int_equal(recording_check(path, 0, 0), 20);
         recording_remove(path);

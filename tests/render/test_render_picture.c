@@ -270,7 +270,8 @@ TEST(text_is_cleaned)
 TEST(text_width_grows_with_the_text)
 {
     double one = es_text_width("0", 10, ES_WEIGHT_NORMAL);
-    /* A digit of DejaVu Sans is 1303 of 2048 units wide. */
+    /* In DejaVu Sans a digit is 1303 units wide, where 2048 units are one
+     * em. */
     assert_true(fabs(one - 10 * 1303.0 / 2048) < 0.02);
     assert_true(fabs(es_text_width("0000", 10, ES_WEIGHT_NORMAL) - 4 * one) <
                 1e-6);
@@ -346,8 +347,8 @@ TEST(leftward_text_is_turned)
         {"1 " SALAM, MALAS " 1", true},
         /* A combining mark precedes its letter in the drawn form. */
         {"\u05e0\u05b4\u05d3", "\u05d3\u05b4\u05e0", true},
-        /* Persian peh is the first of two joined letters; other letters are
-           beyond U+FFFF. */
+        /* The first word begins with the Persian letter peh in its joined form;
+           the second word has letters beyond U+FFFF. */
         {"\u067e\u0628", "\ufe90\ufb58", true},
         {"\U00010900\U00010901", "\U00010901\U00010900", true},
         {"\U0001f600 " SHALOM, MOLAHS " \U0001f600", true},

@@ -1,9 +1,10 @@
 /*
  * A fake of llama.cpp for samples/llama, with known attention: head h of layer
- * l attends uniformly to the last 1 + l H + h cells that its query sees, so the
- * head's entropy is the logarithm of the number of cells. A word is a token;
- * batches are decoded four queries at a time; cells are allocated 32 at a time,
- * and every second cell belongs to another sequence. $FAKE injects faults.
+ * l attends uniformly to the last 1 + l * H + h cells that its query sees,
+ * where H is the number of heads. The head's entropy is therefore the
+ * logarithm of this number. Each word is one token; batches are decoded four
+ * queries at a time; cells are allocated 32 at a time, and every second cell
+ * belongs to another sequence. $FAKE injects faults.
  */
 #include <llama.h>
 

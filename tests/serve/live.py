@@ -27,8 +27,8 @@ data = events.find(lambda name, data: name == "runs" and data["changed"])
 key = data["changed"][0]
 run = server.ready(1)["a.db"]
 check("a run that begins is listed", run["key"] == key and run["status"] == "running", run)
-# Without a phase, the series would be that of the evaluation until the list has the
-# first training sample.
+# Name the phase: without a phase, the server would return the series of the evaluation
+# as long as it knows no training sample.
 series = f"api/series?run={key}&name=entropy&phase=train"
 (header, parts), = until(lambda: [one for one in blocks(server.ask(series).body) if one[0]["n"]])
 steps = list(parts[0])
@@ -98,13 +98,14 @@ def flags_of(runs):
 
 
 def judged():
-    """The flags that the program finds in the file."""
+    """Returns the flags that `entropy-scan --json` reports for the file."""
     return flags_of(json.loads(subprocess.run([SCAN, "live/d.db", "--json"], capture_output=True,
                                               check=True).stdout)["runs"])
 
 
-# Judging so many samples takes so long that not every change is judged. The logits of
-# this training stay too large.
+# The server does not recompute the flags after every change, because this takes long
+# for so many samples. The logits of this training run stay too large, so its flag
+# remains active.
 os.rename("live", "earlier")
 os.mkdir("live")
 training = train("d.db", "--steps", "1000000", "--lr", "1", "--schedule", "constant", "--clip", "0")

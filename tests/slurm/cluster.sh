@@ -1,11 +1,11 @@
 # Runs a Slurm cluster on 127.0.0.1 for a test. Usage: . tests/slurm/cluster.sh
-#
-#     cluster_missing        prints what this machine lacks for it, if anything
-#     cluster_start DIR [N]  starts munged, slurmctld and a slurmd for each of N
-#                            nodes (1); false: see DIR/*.log. sbatch and the
-#                            other programs then use this cluster
-#     cluster_stop           ends them by their process ids
-#
+# 
+#     cluster_missing        prints which programs this machine lacks for a cluster, if any
+#     cluster_start DIR [N]  starts munged, slurmctld, and a slurmd for each of N nodes
+#                            (default 1); sbatch and the other programs then use this
+#                            cluster. Returns false on failure; DIR/*.log say why
+#     cluster_stop           ends these daemons by their process ids
+# 
 # The cluster does not use or affect another Slurm installation on this machine.
 
 cluster_missing() {

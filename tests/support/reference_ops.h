@@ -74,7 +74,7 @@ double es_ref_spectral_norm(double *w, const double *m, const double *u,
  */
 typedef struct es_ref_head {
     int n_ctx, width;
-    int power; /* power of PowerSoftmax; 0: softmax; 1: scaled ReLU */
+    int power; /* power of PowerSoftmax; 0 for softmax, 1 for scaled ReLU */
     double epsilon;
     bool plain;           /* PowerSoftmax without c */
     es_row_length length; /* L in the epsilon of PowerSoftmax, and the divisor

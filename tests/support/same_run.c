@@ -1,4 +1,4 @@
-/* Compares the rows, series, samples and events of two recorded runs bit by
+/* Compares the rows, series, samples and events of two recorded runs bit for
    bit. */
 #include "tests/support/same_run.h"
 #include "tests/support/test.h"

@@ -24,7 +24,8 @@ static es_status set_random(es_model *model, size_t index, uint64_t *seed)
     const es_parameter parameter = es_model_parameter(model, index);
     float *values = malloc(parameter.n * sizeof *values);
     es_test_fill(values, parameter.n, 0.7, seed);
-    /* these parameters are near 1: the weights of LayerNorm, alpha and beta */
+    /* LayerNorm weights, and the parameters alpha and beta, get values near
+     * 1 */
     bool near_one = strstr(parameter.name, "ln_") ||
                     strstr(parameter.name, "alpha") ||
                     strstr(parameter.name, "beta");

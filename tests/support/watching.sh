@@ -11,8 +11,8 @@ state_of() {
     done
 }
 
-# Usage: collapsing NAME [CTX [FIRST_LOW]]. Makes NAME.db, a run with context length CTX (8) in
-# which a layer collapses at step FIRST_LOW (4).
+# Usage: collapsing NAME [CTX [FIRST_LOW]]. Makes NAME.db, a run with context length CTX (default 8)
+# in which a layer collapses at step FIRST_LOW (default 4).
 collapsing() {
     { echo '# arch: SM'; echo "# ctx: ${2:-8}"; echo "# name: $1"
       echo 'step,layer,head,entropy,loss'

@@ -64,8 +64,8 @@ download() { # PACKAGE...: into $root, by lists of apt's that are this folder's 
 archives=()
 for name; do
     archive=$libdir/lib$name.a
-    # OpenBLAS is one of several alternatives on the system and has a separate
-    # folder.
+    # Debian has several builds of OpenBLAS, each in its own folder; pkg-config names the folder of
+    # the selected build.
     [ "$name" != openblas ] ||
         archive=$(realpath "$(pkg-config --variable=libdir openblas)/lib$name.a")
     [ -e "$archive" ] || fail "$archive: missing: install the package that has it (make deps)"

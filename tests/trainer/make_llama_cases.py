@@ -35,8 +35,8 @@ CASES = {
     "l05_sm_r": {"arch": "SM+R", "n_head": 2, "scale": 0.8},
     "l06_ereg_sm_t": {"arch": "EReg(SM(t)+RN)", "n_layer": 3},
     "l07_psm2": {"arch": "PSM(2,0.2)+RN+SwiGLU", "bias": "qk", "scale": 0.8},
-    # --rope-scaling, with a head whose pairs have unchanged, interpolated and
-    # reduced frequencies
+    # --rope-scaling, with a head in which some pairs of dimensions keep their
+    # frequency, some get an interpolated and some a reduced frequency
     "l08_llama3": {"n_head": 1, "n_kv_head": 1, "d_model": 12, "ctx": 11,
                    "rope_scaling": "8,1,4,30", "n_layer": 2, "rope_base": 500},
     # norms in one of three layers

@@ -146,7 +146,8 @@ TEST(a_plain_power_depends_on_scale_only_through_epsilon)
 }
 
 /* If S is the sum of the powers of a row's scores, each divided by the power of
- * the largest score, the weights sum to S / (L eps + S). */
+ * the largest score, the weights sum to S / (L * eps + S), where L is the row's
+ * length and eps the epsilon. */
 TEST(the_missing_mass_is_the_share_of_epsilon)
 {
     const form f = {4, 0.1, false, ES_LENGTH_VISIBLE};

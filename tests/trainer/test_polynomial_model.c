@@ -159,7 +159,8 @@ TEST(inputs_outside_the_interval_are_counted_and_diverge)
                    ES_DETAIL_APPROX_ERROR_ATTN, 100);
 }
 
-/* The findings of the last norm belong to the last layer. */
+/* The counts and errors of the model's last norm are added to those of the last
+ * layer. */
 TEST(passes_are_added_up_by_layer)
 {
     const es_model_config config = polynomial("PSM(2,0.1,plain)+LN+GS");
@@ -285,7 +286,7 @@ static es_findings norm_with(float y[ROWS * WIDTH], const float *x,
 TEST(a_norm_has_the_error_of_its_polynomial_on_any_threads)
 {
     float x[ROWS * WIDTH], y[ROWS * WIDTH];
-    /* three steps are too few for this interval */
+    /* three Newton steps are too few for variances from 0.01 to 2 */
     const es_inverse_root how = {{0.01, 2}, 3};
     double worst = 0, low = INFINITY, high = 0;
     uint64_t seed = 5, n_outside = 0;
@@ -345,7 +346,7 @@ TEST(levels_add_up_along_the_longest_path)
     /* the second layer has neither norms nor an activation */
     expect_levels("PSM(4,0.1,plain)+LN[0]+GS+ScFuFFN[1]", ES_FAMILY_GPT2, 60,
                   18 + 1, 60 + 19 + 17 + 1);
-    /* the first layer has a norm and the attention */
+    /* the first layer has only a norm and the attention */
     expect_levels("PSM(4,0.1,plain)+LN+GS+NoFFN[0]", ES_FAMILY_GPT2, 17 + 18,
                   60, 35 + 60 + 17 + 1);
 }

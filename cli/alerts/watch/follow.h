@@ -25,14 +25,14 @@ typedef struct es_follow {
     es_phase phase;
     bool over;        /* true once the run has ended and has been checked
                          completely */
-    uint32_t version; /* checksum of the ended run (last step, status, end
-                         time) when it was checked for alerts */
+    uint32_t version; /* checksum of the ended run's last step, status and
+                         end time when the run was checked for alerts */
     char uuid[ES_UUID_SIZE];
     es_follow_counts counts;  /* number of alerts by flag and severity */
     uint32_t *of_rules;       /* (number of rules) number of alerts of each
                                  rule; NULL before the first reading */
     char *path, *name, *arch; /* description of the run at the last reading;
-                                 like layers, NULL once the run is over */
+                                 NULL once the run is over */
     struct es_follow_reading *reading; /* state of the current call of
                                           es_follow_read, used by the
                                           callbacks for flags and rules */

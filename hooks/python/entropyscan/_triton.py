@@ -133,10 +133,10 @@ def row_statistics(
     query: Tensor, key: Tensor, call: Call, heads: bool = True
 ) -> tuple[Tensor, Tensor]:
     """Computes the statistics of each row of query (B,H,T,D), key (B,KV,S,D). Returns
-    float32 (N_ROW_FLOATS,B,H,T) in the order of _store_rows, and int32 (B,H,T), the number
-    of non-finite weights or EXACT_ROW. NaN and missing values follow the rules of
-    es_rows. With heads=False the first result is float32 (2,B,H,T), only entropy and
-    lse."""
+    float32 (N_ROW_FLOATS,B,H,T) in the order of _store_rows, and int32 (B,H,T): the number
+    of non-finite weights, or EXACT_ROW for a row that was computed again in double. NaN
+    and missing values follow the rules of es_rows. With heads=False the first result is
+    float32 (2,B,H,T), only entropy and lse."""
     b, h, t, d = query.shape
     kv, s = key.shape[1], key.shape[2]
     device = query.device

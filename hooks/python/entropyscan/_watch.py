@@ -173,8 +173,8 @@ class Watch:
         path, steps = self._ranks.path, given["steps"]
         if self._ranks.has_file:
             _end_earlier(path, self)
-        # For each layer, the index of its module in self._hook.names; None without
-        # attention.
+        # For each layer, the index of its module in self._hook.names; None for a layer
+        # without attention.
         self._layers: list[int | None] | None = None
         self._modules = 0  # hash of the model's modules, to detect new ones
         self._new: list[str] = []  # attention modules added after the watch began

@@ -133,7 +133,7 @@ static void run_attention(results *r, problem *p, const es_cpu_kernels *k,
 }
 
 /* Runs attention on a bundle of narrow heads. Successive rows of q, k and v are
- * 3 NARROW floats apart. */
+ * 3 * NARROW floats apart. */
 static void run_bundle(results *r, problem *p, const es_cpu_kernels *k,
                        int which, bool entropy)
 {

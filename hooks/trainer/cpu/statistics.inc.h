@@ -62,7 +62,7 @@ static bool wants_means(const es_cpu_head *head)
 
 /* Adds a key of a causal head to the sums from ES_SUM_FIRST_MEAN on. `before`
  * is the sum of the previous keys' unnormalised weights u. Adding it at each
- * key j yields sum u (i - j). */
+ * key j yields the sum of u * (i - j), where i is the query. */
 static KNOWN void add_means(vec sums[ES_N_ROW_SUMS], vec before)
 {
     sums[ES_SUM_DISTANCE] += before;
@@ -83,8 +83,8 @@ static vec sum_lane_means(vec sums[ES_N_ROW_SUMS], const float *weight, int t)
     return top;
 }
 
-/* Computes sum u |i - j| for an encoder's head, whose queries see keys on both
- * sides. */
+/* Computes the sum of u * |i - j| over the keys j for an encoder's head, whose
+ * query i sees keys on both sides. */
 static vec sum_distances(const es_cpu_head *head, const float *tile, int first,
                          int n_keys, int n)
 {

@@ -182,8 +182,8 @@ static void write_block(float *out, const workspace *w, const float *scale,
 
 /* --- products ------------------------------------------------------------- */
 
-/* Computes tile[j][i] = sum_c xt[c][i] y[j][c], and multiplies column i by
- * scale[i] unless `scale` is NULL. */
+/* Computes tile[j][i] as the sum over c of xt[c][i] * y[j][c], and multiplies
+ * column i by scale[i] unless `scale` is NULL. */
 static void tile_products(float *tile, const float *xt, const float *y,
                           const float *scale, int n_keys, int width, int narrow)
 {
@@ -242,8 +242,9 @@ static inline ivec visible(int j, int half)
     return lane >= j;
 }
 
-/* Computes xt[c][i] = sum_j tile[j][i] y[j][c]. The keys j >= n_full are masked
- * for some queries; if `careful`, the sum skips these masked keys. */
+/* Computes xt[c][i] as the sum over the keys j of tile[j][i] * y[j][c]. The
+ * keys j >= n_full are masked for some queries; if `careful`, the sum skips
+ * these masked keys. */
 static void tile_gather(float *xt, const float *tile, const float *y,
                         int n_full, int n_keys, int narrow, bool careful)
 {

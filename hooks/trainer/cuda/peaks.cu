@@ -130,8 +130,8 @@ static void pull_peak(es_backend *backend, es_mem *dx, const es_mem *peak,
 /* --- scores --------------------------------------------------------------- */
 
 /* Arrays and sizes from which scores are computed. The score of query i and key
- * j of head h in sequence b has the index ((b n_head + h) n_ctx + i) n_ctx +
- * j. */
+ * j of head h in sequence b has the index ((b * n_head + h) * n_ctx + i) *
+ * n_ctx + j. */
 template <class A>
 struct scores {
     const A *qkv;

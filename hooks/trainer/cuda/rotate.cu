@@ -1,8 +1,8 @@
 /* Applies Pythia's rotary position embedding. The first r dimensions of each
  * head's q and k are rotated in pairs (c, c + r/2): at position i, pair c is
- * rotated by the angle i base^(-2c/r). A block processes a few rows at a time,
- * and computes the sines and cosines of these rows once, in double, for all
- * heads. */
+ * rotated by the angle i * base^(-2c/r). A block processes a few rows at a
+ * time, and computes the sines and cosines of these rows once, in double, for
+ * all heads. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>

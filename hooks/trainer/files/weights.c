@@ -27,7 +27,7 @@ typedef struct tensor_place {
     const char *name; /* full name, or for arrays of a layer the part after the
                          layer's prefix */
     es_tensor_layout layout;
-    bool bare; /* the name does not begin with `prefix` */
+    bool bare; /* true if the name does not begin with `prefix` */
 } tensor_place;
 
 /** The format in which one library saves a model. */
@@ -38,7 +38,8 @@ struct es_weights_format {
     es_family family;
     es_role key; /* role of an array that every file of this format has */
     es_activation activation;        /* activation if there is no config.json */
-    tensor_place places[ES_N_ROLES]; /* where the file stores each role */
+    tensor_place places[ES_N_ROLES]; /* where the file stores the array of
+                                        each role */
     const char *const *ignored;      /* tensors of layers that are not weights;
                                         NULL-terminated */
     /* tensors outside the layers that are not weights; NULL-terminated */
@@ -129,8 +130,8 @@ static const struct es_weights_format neox = {
 
 static const char *const llama_ignored[] = {"self_attn.rotary_emb.inv_freq",
                                             NULL};
-/* Ignored only if the output matrix is tied to the embedding; es_weights_load
- * checks that the two are equal. */
+/* lm_head.weight is ignored only if the output matrix is tied to the embedding;
+ * es_weights_load checks that the two matrices are equal. */
 static const char *const llama_ignored_bare[] = {"lm_head.weight", NULL};
 
 #define SELF(what)                                                             \
@@ -797,8 +798,8 @@ static es_status take_model(es_weights *weights, int n_head, bool predicts)
      * sufficient to list the arrays. */
     es_model_config config = weights->config;
     config.ctx = config.ctx == 0 ? 1 : config.ctx;
-    /* The vocabulary of images is known only from the data; any valid value is
-     * sufficient here. */
+    /* For images, only the data determine the vocabulary, which is the number
+     * of levels of a pixel; any valid value is sufficient here. */
     config.vocab = config.vocab == 0 ? 2 : config.vocab;
     config.batch = 1;
     if ((status = es_model_config_check(&config)) < 0 ||

@@ -18,7 +18,8 @@ typedef struct es_preset {
     char name[ES_PRESET_NAME_SIZE];
     char size[64];     /* for example "gpt2-l12-t128" or "gpt2-l12-t128-tiny" */
     char arch[64];     /* "SM+LN+G" */
-    char figure[128];  /* result reported in the paper at the published size */
+    char figure[128];  /* result that the paper reports for the published
+                          size, as text */
     char options[128]; /* the preset's own options, for example "gamma=0.1" */
     const char *next;  /* position in the table, for es_preset_next */
     bool is_tiny;
