@@ -33,9 +33,9 @@ typedef struct sketch {
 
 /* --- shapes ---------------------------------------------------------------*/
 
-/* Enlarges a shape to at least one pixel (`least` points), because a smaller
- * shape may disappear without smooth edges. An area gets a height of at least
- * two pixels, the height of a quadrant. */
+/* Enlarges a shape to at least one pixel (`least` points), because edges are
+ * not smoothed, so a smaller shape may disappear. An area gets a height of at
+ * least two pixels, the height of a quadrant. */
 static void enlarge(es_picture_shape *shape, double least)
 {
     switch (shape->kind) {

@@ -19,10 +19,10 @@
  *   out      as wide and high as the page, rounded up to whole cells; the
  *            caller frees it
  *   columns  maximum width of the grid in cells; if the page is wider, each
- *            cell shows more points. 0: no maximum
- *   depth    ASCII: letters and punctuation marks show shapes, the darker the
- *            more a colour differs from the background; otherwise blocks and
- *            dots in colours
+ *            cell shows more points; 0 for no maximum
+ *   depth    with ES_DEPTH_ASCII, letters and punctuation marks show shapes,
+ *            and darker characters show colours that differ more from the
+ *            background; otherwise blocks and dots in colours show shapes
  *
  * Texts are written one character per cell, and begin, end or are centred
  * where they do in the picture. A text that would touch another text is moved

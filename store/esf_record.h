@@ -11,16 +11,17 @@
 
 typedef enum es_esf_kind {
     ES_ESF_WRITER = 1, /* record contains an es_esf_writer */
-    ES_ESF_RUN,        /* record contains an es_esf_run; begins an attempt to
-                          record the run */
+    ES_ESF_RUN,        /* record contains an es_esf_run; begins an attempt
+                          (start or resumption) to record the run */
     ES_ESF_SERIES,     /* record contains an es_esf_series */
     ES_ESF_SAMPLE,     /* record contains an es_esf_sample, followed by the
                           values */
     ES_ESF_EVENT,      /* es_event */
     ES_ESF_MAP,        /* record contains an es_map, followed by the values */
     ES_ESF_END,        /* record contains an es_esf_end */
-    /* Repetitions of an earlier record of the attempt. Readers that found the
-       earlier record damaged use them; other readers skip them. */
+    /* Repetitions of a record that was written earlier in the same attempt to
+       record the run. Readers that found the earlier record damaged use them;
+       other readers skip them. */
     ES_ESF_RUN_AGAIN,    /* record contains an es_esf_run */
     ES_ESF_SERIES_AGAIN, /* record contains an es_esf_series */
 } es_esf_kind;

@@ -291,9 +291,10 @@ static es_status take_end(es_esf *esf, const record *r, int64_t run)
 }
 
 /**
- * Processes a record that belongs to a run. If the record that began the
- * frame's attempt is lost, first removes the samples that this attempt
- * replaces; the frame's `resume` gives their first step.
+ * Processes a record that belongs to a run. A frame belongs to an attempt
+ * (start or resumption) to record the run. If the record that began the
+ * attempt is lost, first removes the samples that the attempt replaces; the
+ * frame's `resume` gives their first step.
  */
 static es_status take_of_run(es_esf *esf, const record *r)
 {

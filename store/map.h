@@ -27,9 +27,9 @@ extern const char es_map_sql[];
  *           block was not finite; es_missing() if no query of the block sees
  *           any of the block's keys
  *
- * Returns ES_OK; ES_EARGUMENT if an argument is out of bounds (nothing is
- * changed); ES_EFORMAT if the file has a table of this name with another
- * schema; ES_EIO.
+ * Returns ES_OK; ES_EARGUMENT if an argument is out of bounds; ES_EFORMAT if
+ * the file has a table of this name with another schema; ES_EIO. After
+ * ES_EARGUMENT the file is unchanged.
  */
 es_status es_writer_map(struct es_writer *writer, int64_t run_id,
                         const es_map *map, const float *values) ES_MUST_USE;

@@ -50,8 +50,8 @@ typedef struct es_remote {
     size_t n_conditions;
     es_remote_run *runs; /* (n_runs) runs, in the order of the files from
                             which they were pushed */
-    struct es_remote_place *places; /* (n_runs) index of each run by its id
-                                       in PostgreSQL, sorted by id */
+    struct es_remote_place *places; /* (n_runs) each run's id in PostgreSQL
+                                       and its index in `runs`, sorted by id */
     size_t n_runs;
     struct es_remote_series *series; /* (n_series) series, sorted by run and
                                         number */

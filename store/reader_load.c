@@ -388,7 +388,7 @@ const es_stored_run *es_reader_find_run(const es_reader *reader, size_t run)
 {
     if (run < reader->contents.n_runs)
         return &reader->contents.runs[run];
-    es_fail(ES_EARGUMENT, "%s: no run with index %zu: it has %zu",
+    es_fail(ES_EARGUMENT, "%s: no run with index %zu: it has %zu runs",
             reader->database.path, run, reader->contents.n_runs);
     return NULL;
 }

@@ -10,7 +10,7 @@ static const es_stored_run *find_run(const es_reader *reader, size_t run)
 {
     if (run < reader->contents.n_runs)
         return &reader->contents.runs[run];
-    es_fail(ES_EARGUMENT, "%s: no run with index %zu: it has %zu",
+    es_fail(ES_EARGUMENT, "%s: no run with index %zu: it has %zu runs",
             reader->database.path, run, reader->contents.n_runs);
     return NULL;
 }

@@ -24,8 +24,8 @@ typedef struct plan {
     es_cost_quantity quantity;
     const es_cost_entry *entries;
     size_t n_panels, n_groups, n_series;
-    bool shown[MOST_PARTS];      /* (part) true if the part occurs in at least
-                                    one bar */
+    bool shown[MOST_PARTS];      /* for each part, true if the part occurs in
+                                    at least one bar */
     es_bars_panel *panels;       /* (n_panels) */
     es_bar *bars;                /* (n_panels,n_groups,n_series) */
     char (*texts)[ES_COST_MAX];  /* (n_panels,n_groups,n_series) */
@@ -132,7 +132,7 @@ static void print_perplexity(char out[ES_COST_MAX], const plan *p,
     const double value = (double)perplexity;
     if (es_is_missing(perplexity))
         print_number(out, p, value);
-    else if (value < 99.95) /* false if `value` is NaN */
+    else if (value < 99.95) /* the comparison is false if `value` is NaN */
         snprintf(out, ES_COST_MAX, "%.*f", value < 9.995 ? 2 : 1, value);
     else
         snprintf(out, ES_COST_MAX, "%s", es_number_print(text, value, 3));
@@ -157,7 +157,8 @@ static void note_interval(plan *p, const es_cost_model *model, es_modelled sum)
 {
     double *widest = es_cost_is_fitted(model) ? &p->inside : &p->outside;
     const double half = (sum.high - sum.low) / 2 / sum.value;
-    if (half > *widest) /* false if `half` is NaN, which is thus ignored */
+    if (half > *widest) /* the comparison is false if `half` is NaN, so NaN
+                           is ignored */
         *widest = half;
 }
 

@@ -166,8 +166,8 @@ static bool starts(const char *text, const char *prefix)
 void es_column_print(FILE *out, const char *name, es_phase phase)
 {
     bool quote = strpbrk(name, ",;\"") != NULL;
-    /* Spreadsheets treat a cell that begins with = + - @ as a formula, so a
-       name that begins with one of these gets the prefix "train:". */
+    /* Spreadsheets treat a cell that begins with =, +, - or @ as a formula, so
+       a name that begins with one of these gets the prefix "train:". */
     bool explain = !*name || strchr("=+-@'", *name) || starts(name, "eval:") ||
                    starts(name, "train:");
     if (quote)

@@ -43,8 +43,7 @@ typedef struct es_gather_job {
     char *const *inputs; /* (n_inputs) files */
     size_t n_inputs;
     const es_summary_options *options;
-    bool settings;      /* true if the settings of each run are to be read
-                           too */
+    bool settings;      /* true if the settings of each run must be read too */
     bool readers;       /* true if sink.run needs a reader; the calling process
                            then reads all files itself */
     size_t n_processes; /* maximum number of processes; 0 for one per CPU */

@@ -9,8 +9,8 @@
 
 enum {
     JOIN = 4
-}; /* number of slots merged into one; at least 3, because a merged slot is
-      drawn as up to 3 points */
+}; /* number of neighbouring slots merged into one; at least 3, because a
+      merged slot is drawn as up to 3 points */
 
 /* Values of one curve within a slot. */
 typedef struct span {

@@ -43,7 +43,8 @@ typedef struct scan {
                               value of all runs is known */
     size_t n_kept, n_kept_values;
     FILE *waiting;             /* temporary file with the summaries that wait
-                                  but are not in `kept`; NULL if not used */
+                                  for the largest value but are not in
+                                  `kept`; NULL if not used */
     es_comparison *comparison; /* NULL without --compare */
     es_trends *trends;         /* NULL without --trends */
     size_t n_shown, n_failed;  /* number of runs that were read; number of runs

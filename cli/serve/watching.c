@@ -93,8 +93,8 @@ typedef struct watching {
     bool relabel;     /* true if runs were added, removed or reconfigured, so
                          that titles may change */
     bool first;       /* true during the first poll of the files */
-    bool headed;      /* true if the members that concern all runs have not
-                         changed since they were sent (ES_SERVE_HEAD) */
+    bool headed;      /* true if the JSON members that concern all runs have
+                         not changed since they were sent (ES_SERVE_HEAD) */
     double published; /* time at which the last ES_SERVE_ROUND message was
                          sent */
     void *alerts;     /* (n_alerts) tree (tsearch) of the ids of remembered

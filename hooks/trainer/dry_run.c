@@ -133,7 +133,8 @@ static void report_unchecked(const es_settings *settings,
     else if (lacks_out)
         unchecked("run file: --out is not given");
     if (settings->out[0] && access(settings->out, F_OK) == 0)
-        unchecked("run file: the file exists and may refuse another run");
+        unchecked(
+            "run file: the file exists, and adding the run to it may fail");
     if (settings->world > 1)
         unchecked("the other ranks");
 }

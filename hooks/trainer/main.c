@@ -46,8 +46,8 @@ static void catch_signals(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     /* A write to a closed standard error, or a checkpoint larger than the limit
-     * on file sizes, must not end the training run. Ignore both signals, so
-     * that the writes fail with an error instead. */
+     * on file sizes, must not end the training run. Ignore the signals SIGPIPE
+     * and SIGXFSZ, so that the writes fail with an error instead. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
 }

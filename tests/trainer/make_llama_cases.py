@@ -21,7 +21,8 @@ torch.set_default_dtype(torch.float64)
 
 CASES = {
     "l01_llama": {},
-    # biases of q, k and v, a tied output matrix, a single key head
+    # biases of q, k and v, an output matrix tied to the embedding, and a single key
+    # head
     "l02_qwen2": {"n_layer": 3, "n_head": 2, "n_kv_head": 1, "bias": "qkv",
                   "tied": True, "rope_base": 1e6, "ln_eps": 1e-6},
     # norms of queries and keys, and heads whose total width exceeds the width of
@@ -39,7 +40,7 @@ CASES = {
     # frequency, some get an interpolated and some a reduced frequency
     "l08_llama3": {"n_head": 1, "n_kv_head": 1, "d_model": 12, "ctx": 11,
                    "rope_scaling": "8,1,4,30", "n_layer": 2, "rope_base": 500},
-    # norms in one of three layers
+    # norms in only one of three layers
     "l09_parts": {"arch": "SM+RN[1]+SwiGLU", "n_layer": 3, "n_head": 2,
                   "n_kv_head": 1, "scale": 0.8},
     # SwiGLU in two layers, of which the second has no FFN

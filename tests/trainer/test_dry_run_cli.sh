@@ -41,7 +41,7 @@ check 'a dry run of valid settings prints nothing' [ ! -s "$dir/messages" ]
 check 'a dry run creates no file and no folder' [ ! -e "$dir/b.db" -a ! -e "$dir/new" ]
 check 'a dry run accepts a resumed run' dry "${small[@]}" -o "$dir/a.db" --resume "$dir/kept" --steps 3
 file_has 'its run file was not opened' "$dir/messages" \
-    '^entropy-train: not checked: run file: the file exists and may refuse another run$'
+    '^entropy-train: not checked: run file: the file exists, and adding the run to it may fail$'
 
 # --- initial weights: those of GPT-2 with a separate output matrix
 cat >"$dir/untie.py" <<'END'

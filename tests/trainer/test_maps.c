@@ -112,8 +112,9 @@ TEST(a_cell_is_the_mean_weight_of_its_pairs)
     }
 }
 
-/* The mean of the full map's first column equals the sink series, and the mean
- * distance computed from the map equals the distance series. */
+/* In a map with one cell for each pair of query and key, the mean of the first
+ * column equals the sink series, and the mean distance computed from the map
+ * equals the distance series. */
 TEST(a_full_map_agrees_with_the_series_of_heads)
 {
     AUTO_BY(es_small_close) es_small_model s = es_small_open_arch("SM+LN+G");

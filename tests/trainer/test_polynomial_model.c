@@ -204,8 +204,8 @@ TEST(nan_and_infinity_count_as_outside_and_give_nan_errors)
         const float *error = detail_of(m, ES_DETAIL_APPROX_ERROR_ACT);
         assert_true(isfinite(error[0]));
         assert_true(isnan(error[1]) && !es_is_missing(error[1]));
-        /* the last norm reads the output of the FFN, so its inputs are outside
-         * the interval, too */
+        /* the last norm reads the output of this FFN, so the inputs of the norm
+         * are outside the interval, too */
         count = detail_of(m, ES_DETAIL_CLIPPED_NORM);
         assert_true(count[0] == 0 && count[1] == N);
         assert_true(isnan(s.losses.ce));
@@ -329,8 +329,10 @@ static void expect_levels(const char *arch, es_family family, int first,
     config.family = family;
     config.polynomial.factors = 12; /* attention then needs 4 + 2 + 12
                                        multiplicative levels */
-    config.polynomial.steps = 7;    /* a norm then needs 2 * 7 + 3 levels */
-    config.polynomial.degree = 31;  /* an FFN then needs 2 + 6 levels */
+    config.polynomial.steps = 7;    /* a norm then needs 2 * 7 + 3
+                                       multiplicative levels */
+    config.polynomial.degree = 31;  /* an FFN then needs 2 + 6 multiplicative
+                                       levels */
     AUTO_BY(es_small_close) es_small_model s = es_small_open(&config);
     assert_true(choose(&s));
     assert_int_equal(es_model_levels(s.model, 0), first);

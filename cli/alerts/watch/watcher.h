@@ -16,8 +16,8 @@ typedef struct es_watcher_options {
                                    delivered */
     es_severity stop_at;        /* lowest severity of an alert that stops its
                                    run; NONE if no severity does */
-    bool once;                  /* true to poll the files once and deliver
-                                   the alerts */
+    bool once;                  /* true to poll the files only once, deliver
+                                   the alerts and end */
     double poll;                /* maximum time between two polls in seconds */
     const char *textfile;       /* path of the metrics file; NULL if no metrics
                                    are written */

@@ -33,7 +33,8 @@ typedef struct results {
     struct {
         float y[T * D], dqkv[N], saved[2 * T], dt[T];
         float rows[ES_N_ROW_STATISTICS][T];
-    } attention[4 * N_POWERS]; /* causal heads first, then encoder heads */
+    } attention[4 * N_POWERS]; /* first the results of causal heads, then of
+                                  encoder heads */
     bundle_results bundle[2 * N_POWERS][N_HEADS];
     float half[2][N], bf16[N], dropped[N];
     float gated[N], open[N], dgate[N];

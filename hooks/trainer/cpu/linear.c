@@ -257,7 +257,8 @@ void es_cpu_linear_backward_act(es_backend *backend, es_mem *dpre, es_mem *post,
              .n_rows = n_rows,
              .dx = dpre,
              .dy = dy,
-             .pre = (es_mem *)pre, /* pre is not written despite the cast */
+             .pre = (es_mem *)pre, /* the cast removes const, but pre is not
+                                      written */
              .post = post,
              .act = act,
              .slope = slope_of(act)};
@@ -282,7 +283,8 @@ void es_cpu_act_backward(es_backend *backend, es_mem *d, es_mem *post,
     job j = {.backend = backend,
              .n = n,
              .dx = d,
-             .pre = (es_mem *)pre, /* pre is not written despite the cast */
+             .pre = (es_mem *)pre, /* the cast removes const, but pre is not
+                                      written */
              .post = post,
              .act = act,
              .slope = slope_of(act)};

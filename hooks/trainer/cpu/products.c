@@ -2,8 +2,8 @@
  * with `auto` the faster library for each shape. */
 #include "hooks/trainer/cpu/products.h"
 
-/* true if oneDNN's kernels support bf16; without bf16 kernels, oneDNN is slower
- * than OpenBLAS in float32 */
+/* true if oneDNN's kernels support bf16; a oneDNN without bf16 kernels is
+ * slower than OpenBLAS even in float32 */
 static bool has_bf16;
 
 /* Returns true if oneDNN is faster than OpenBLAS for this product. The rule

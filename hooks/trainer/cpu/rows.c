@@ -179,7 +179,7 @@ void es_cpu_layer_norm_backward(es_backend *backend, es_mem *dx,
                                 const es_mem *weight, int n_rows, int width)
 {
     norm n = {.backend = backend,
-              /* mean and rstd are not written despite the casts */
+              /* The casts remove const, but mean and rstd are not written. */
               .mean = (float *)es_cpu_read(mean),
               .rstd = (float *)es_cpu_read(rstd),
               .x = x,
@@ -285,8 +285,8 @@ void es_cpu_cross_entropy(es_backend *backend, es_mem *row_loss, es_mem *lse,
     loss l = {.backend = backend,
               .row_loss = es_cpu_floats(row_loss),
               .lse = es_cpu_floats(lse),
-              .logits = (es_mem *)logits, /* logits are not written despite the
-                                           * cast */
+              .logits = (es_mem *)logits, /* the cast removes const, but
+                                             logits are not written */
               .targets = read_tokens(targets),
               .n_rows = n_rows,
               .vocab = vocab};
@@ -337,8 +337,8 @@ void es_cpu_cross_entropy_backward(es_backend *backend, es_mem *logits,
     assert(stride == vocab);
     (void)stride;
     loss l = {.backend = backend,
-              .lse = (float *)es_cpu_read(lse), /* lse is not written despite
-                                                 * the cast */
+              .lse = (float *)es_cpu_read(lse), /* the cast removes const,
+                                                   but lse is not written */
               .logits = logits,
               .targets = read_tokens(targets),
               .scale = scale * es_cpu_loss_scale(control),

@@ -61,8 +61,8 @@ static ES_DEVICE void record_peak(es_peak *peak, float x, uint64_t index)
     peak->sign = x > 0 ? 1.f : x < 0 ? -1.f : x == 0 ? 0.f : x;
     peak->index = index;
     peak->sum += (double)size;
-    if (!(size <= peak->largest)) /* also true if `size` is NaN; if `largest`
-                                   * is NaN, it stays NaN */
+    if (!(size <= peak->largest)) /* the condition also holds if `size` is
+                                     NaN; if `largest` is NaN, it remains NaN */
         peak->largest = isnan(peak->largest) ? peak->largest : size;
 }
 

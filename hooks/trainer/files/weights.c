@@ -619,9 +619,9 @@ static bool is_among(const char *name, const char *const *names)
     return *names != NULL;
 }
 
-/* Returns true for tensors of BERT and RoBERTa that belong to no array: those
- * of the layers that make predictions from the last layer's output, constants,
- * and the token types, which weights_load.c adds to the positions. */
+/* Returns true for tensors of BERT and RoBERTa that belong to no array:
+ * constants, the layers that make predictions from the last layer's output, and
+ * the embeddings of token types, which weights_load.c adds to the positions. */
 static bool is_outside_bert(const es_weights *weights, const char *name)
 {
     static const char *const outside[] = {"cls.", "lm_head.", "classifier.",

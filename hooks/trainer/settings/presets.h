@@ -49,7 +49,8 @@ typedef es_status es_preset_taker(void *user, const char *option,
 /**
  * Calls `take` for each option of the preset, in an order in which a later
  * value overrides an earlier one. Returns ES_OK, also if there is no such
- * preset; ES_EINTERNAL: the table is malformed; or the error of `take`.
+ * preset; ES_EINTERNAL if the table of presets is malformed; or the error of
+ * `take`.
  */
 es_status es_preset_options(const char *name, es_preset_taker *take,
                             void *user) ES_MUST_USE;
