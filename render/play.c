@@ -215,7 +215,8 @@ static void show_turned(cairo_t *cr, const char *drawn)
         cairo_show_text_glyphs(cr, letters, -1, glyphs, n_glyphs, clusters,
                                n_clusters, flags);
     } else
-        cairo_show_text(cr, drawn); /* this call sets the same error in cr */
+        cairo_show_text(cr, drawn); /* fails with the same error, which it
+                                       stores in cr */
     cairo_glyph_free(glyphs);
     cairo_text_cluster_free(clusters);
 }

@@ -219,8 +219,8 @@ static es_status make_plan(plan *p)
     find_parts(p);
     if (p->n_series == 0 && p->quantity == ES_COST_OF_PERPLEXITY)
         return es_fail(ES_ENOTFOUND,
-                       "a figure of perplexity: no model is a run with a "
-                       "perplexity on held-out data");
+                       "a figure of perplexity: no given model is a run that "
+                       "recorded a perplexity on held-out data");
     if (p->n_series == 0)
         return es_fail(ES_ENOTFOUND,
                        "a figure of costs: no model has a modelled cost");
@@ -292,7 +292,9 @@ static void append_size(es_text *to, const char *name, const es_range *size)
         es_text_append(to, " to %.0f", size->high);
 }
 
-/* Appends the sizes of the models, unless they are above the panels. */
+/* Appends T, L and d of the models. If the bars are for several context
+ * lengths, appends only "T tokens", because the titles of the panels contain
+ * the sizes. */
 static void append_sizes(es_text *to, const plan *p)
 {
     es_range t = ES_RANGE_NONE, l = ES_RANGE_NONE, d = ES_RANGE_NONE;

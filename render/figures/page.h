@@ -51,7 +51,7 @@ struct es_page {
     /* --- set by the chart; zero is a good default */
     const char *name; /* the chart's name in messages: "a heatmap" */
     const es_figure_style *style;
-    void *chart; /* the chart's own data, for the functions below */
+    void *chart; /* data of the chart, for its callbacks below */
     /* Natural size of all plots; used if `width` and `height` are NULL. */
     double plot_width, plot_height;
     es_page_size *width, *height;

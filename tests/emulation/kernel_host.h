@@ -82,7 +82,8 @@ void es_host_body(const void *kernel)
     ((const es_host_kernel<C> *)kernel)->call();
 }
 
-/** Runs a launch, a structure which begins with an es_host_shape. */
+/** Runs a kernel launch. `kernel` begins with an es_host_shape, which the call
+ *  and its arguments follow (es_host_kernel). */
 void es_host_run_kernel(es_device *device, const void *kernel);
 
 /**

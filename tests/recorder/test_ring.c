@@ -421,15 +421,15 @@ TEST(attach_refuses_other_files)
     close(fd);
 
     es_assert_ok(es_memory_file(&fd, "test", 8192));
-    refuse(fd, "not a ring"); /* not sealed, so that another process could
-                                 shrink the file */
+    refuse(fd, "not a ring"); /* the file is not sealed, so another process
+                                 could shrink it */
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
     refuse(fd, "the same version"); /* no magic */
     close(fd);
 
     es_assert_ok(es_memory_file(&fd, "test", 4096 + 6000));
     assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-    refuse(fd, "not a ring"); /* its size is not a power of two */
+    refuse(fd, "not a ring"); /* the ring's size is not a power of two */
     close(fd);
 }
 

@@ -21,8 +21,8 @@ static es_model_config polynomial(const char *arch)
     return config;
 }
 
-/* Observes the model's own micro-batch and chooses the polynomials from its
- * inputs. */
+/* Runs the model once on its own micro-batch, and chooses the polynomials for
+ * the inputs that it observes. */
 static bool choose(es_small_model *s)
 {
     es_model_set_polynomials(s->model, ES_POLYNOMIAL_OBSERVE);

@@ -1,7 +1,8 @@
 /* Adds up arrays over the devices of several ranks with NCCL, on a second
- * stream. When a sum may begin, the second stream waits for the first stream;
- * when all sums are needed, the first stream waits for the second. A capture
- * turns the two streams into two branches of the graph. */
+ * stream. When a sum may begin, the second stream waits for the first
+ * stream; when all sums are needed, the first stream waits for the second.
+ * If the streams are captured in a CUDA graph, they become two branches of
+ * the graph. */
 #include "hooks/trainer/cuda/nccl.h"
 
 #include <stdlib.h>
@@ -85,8 +86,8 @@ static void finish(es_backend *backend)
     if (!ranks->all.is_ahead)
         return;
     ranks->all.is_ahead = false;
-    /* This call is made even after a failure, because a capture must join its
-     * branches. */
+    /* This call is made even after a failure, because the branches of a
+     * captured CUDA graph must be joined. */
     const cudaError_t code = cudaEventRecord(ranks->ends, ranks->stream);
     if (es_device_check(device, "a sum over ranks", code))
         es_device_check(

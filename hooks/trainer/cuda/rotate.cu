@@ -26,8 +26,8 @@ static int count_rotated(int head_width)
     return quarter > 2 ? quarter : 2;
 }
 
-/* Fills turns (rows,2,pairs) with the cosines and then the sines of each row's
- * angles. For the backward pass, negates the sines. */
+/* Fills `turns` (rows,2,pairs) with the cosines and then the sines of each
+ * row's angles. For the backward pass, negates the sines. */
 static __device__ void fill_turns(float *turns, const rotation *r, int first)
 {
     const int n = N_ROWS * r->n_pairs;
