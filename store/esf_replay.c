@@ -1,6 +1,6 @@
-/* Replays a fragment's records into the private database with the same calls of
- * es_writer that the recording process made. The values of samples stay in the
- * file; esf_index.c stores their offsets. */
+/* Replays a fragment's records into the reader's in-memory database, with the
+ * same calls of es_writer that the recording process made. The values of
+ * samples stay in the file; esf_index.c stores their offsets. */
 #include "store/esf_in_internal.h"
 
 #include "analyzer/base/checked.h"

@@ -20,7 +20,8 @@
 
 #define ES_REMOTE_CONDITIONS 16
 
-/** A run. Its id in the private database is its index plus 1. */
+/** A run. Its id in the in-memory SQLite database of the reader is its index
+ *  plus 1. */
 typedef struct es_remote_run {
     int64_t id; /* in PostgreSQL */
     int64_t n_layer, n_head;

@@ -215,8 +215,8 @@ typedef struct beside {
     double top, bottom;
 } beside;
 
-/* Draws the text of a segment that is too low to contain it to the right of the
- * stack. The text is left out if it does not fit next to its segment. */
+/* Draws, to the right of the stack, the text of a segment that is too low to
+ * contain it. Leaves the text out if it does not fit next to its segment. */
 static void draw_text_beside(const bars_sheet *sheet, const char *text,
                              const es_box *area, beside *space)
 {

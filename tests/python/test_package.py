@@ -266,7 +266,7 @@ BUILT = "entropy-scan entropy-recorder entropy-train libentropyrecord.so libentr
 
 
 def write_make(place, commands):
-    """Writes a fake make that logs its arguments; build() puts it on the path."""
+    """Writes a fake make that logs its arguments; build() puts the fake on PATH."""
     make = place / "bin/make"
     make.parent.mkdir(exist_ok=True)
     make.write_text(f'#!/bin/sh\necho "$@" >>"{place}/made"\n{commands}\n')

@@ -246,9 +246,9 @@ class Watch:
 
     @property
     def should_stop(self) -> bool:
-        """True once a file run.db.stop next to the run file has requested that training
-        stop. In distributed training all ranks follow rank 0 after the same recorded
-        step, provided that all of them read should_stop."""
+        """True once the file run.db.stop has been created next to the run file, which
+        requests that training stop. In distributed training all ranks follow rank 0
+        after the same recorded step, provided that all of them read should_stop."""
         if self._ranks.stop is None:
             self._is_stopping |= self._recording.stop_requested()
         else:
