@@ -50,8 +50,8 @@ typedef es_status es_map_handler(void *user, const es_map *map,
  * Calls `handler` for each map of a run.
  *
  * Returns ES_OK, even if the run has no maps; ES_EFORMAT if the table has
- * another schema, or a map is out of bounds; ES_EIO, ES_ENOMEM, ES_EFORK; the
- * handler's return value.
+ * another schema, or a map is out of bounds; ES_EIO, ES_ENOMEM or ES_EFORK; or
+ * the handler's return value.
  */
 es_status es_reader_maps(struct es_reader *reader, size_t run,
                          es_map_handler *handler, void *user) ES_MUST_USE;

@@ -69,8 +69,8 @@ typedef struct es_remote {
 
 /**
  * Begins a transaction. Returns ES_OK; ES_EFORMAT if the database lacks our
- * tables; ES_EVERSION if the tables are newer than this program; the errors of
- * es_postgres_take_snapshot.
+ * tables; ES_EVERSION if the tables are newer than this program; or an error
+ * of es_postgres_take_snapshot.
  */
 es_status es_remote_begin(const es_remote *remote) ES_MUST_USE;
 
@@ -125,8 +125,8 @@ es_status es_remote_copy_begin(es_remote_copy *copy, es_postgres *postgres,
 
 /**
  * Moves to the next row. Returns ES_OK if a row of n_fields fields was
- * received; ES_DONE if there are no more rows; the errors of es_postgres_fail;
- * ES_EFORMAT.
+ * received; ES_DONE if there are no more rows; ES_EFORMAT if the data are
+ * malformed; or an error of es_postgres_fail.
  */
 es_status es_remote_copy_next(es_remote_copy *copy, int n_fields) ES_MUST_USE;
 

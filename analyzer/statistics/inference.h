@@ -115,7 +115,7 @@ typedef struct es_exchange_space {
  *
  * Both results are NaN if either sample is empty. With few layers p cannot be
  * small: it is at least 0.5 with 2 layers and at least 1/32 with 6 layers.
- * Costs O(ES_EXCHANGES n).
+ * Costs O(ES_EXCHANGES * n).
  */
 double es_stats_exchange_p(double *distance, const es_blocks *blocks,
                            const es_exchange_space *space);
@@ -141,7 +141,7 @@ typedef struct es_association {
  *
  *   x, y   (n) values without NaN; infinities rank as the largest and smallest;
  *          equal values share their middle rank
- *   space  (2 n) scratch, overwritten
+ *   space  (2 * n) scratch, overwritten
  *   order  (n) scratch, overwritten
  */
 void es_stats_rank_correlation(es_association *out, const double *x,
@@ -153,7 +153,7 @@ void es_stats_rank_correlation(es_association *out, const double *x,
  *
  *   group     (n) index of each value's group, below n_groups <= n
  *   y, order  same as in es_stats_rank_correlation
- *   space     (3 n) scratch, overwritten
+ *   space     (3 * n) scratch, overwritten
  */
 void es_stats_rank_groups(es_association *out, const size_t *group,
                           size_t n_groups, const double *y, size_t n,

@@ -40,8 +40,8 @@ bool es_sweep_template_has(char *const *words, const char *key);
  *   later  true if the words will be filled in a second time, when the run
  *          starts; {run} is then kept, and each brace is doubled
  *
- * Returns ES_OK; ES_EUSAGE (a placeholder without a value, a brace that is not
- * closed); ES_ENOMEM.
+ * Returns ES_OK; ES_EUSAGE if a placeholder has no value or a brace is not
+ * closed; ES_ENOMEM.
  */
 es_status es_sweep_template_fill(char ***out, char *const *words,
                                  const es_sweep_value *values, size_t n,

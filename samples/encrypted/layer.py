@@ -67,8 +67,8 @@ def scores(u, w, n_head):
 
 
 def attention(u, w, n_head, p, epsilon, inverse=np.reciprocal):
-    """Returns the layer's output (x^p / (epsilon + sum of x^p)) v Wo + bo, where x are
-    the scores and v the values."""
+    """Returns the layer's output (x^p / (epsilon + sum of x^p)) * v * Wo + bo, where x
+    are the scores and v the values."""
     x, v = scores(u, w, n_head)
     y = (x**p) @ v * inverse(epsilon + (x**p).sum(-1))[..., None]
     y = np.moveaxis(y, -3, -2)

@@ -17,8 +17,8 @@ double es_test_random(uint64_t *state);
 void es_test_fill(float *out, size_t n, double scale, uint64_t *state);
 
 /**
- * Fails the test unless ||got - want|| <= 2e-5 ||want|| + 1e-6 sqrt(n) over the
- * finite entries, and NaN and infinity occur at the same indices.
+ * Fails the test unless ||got - want|| <= 2e-5 * ||want|| + 1e-6 * sqrt(n)
+ * over the finite entries, and NaN and infinity occur at the same indices.
  */
 void es_test_expect_close(const char *what, const float *got,
                           const double *want, size_t n);
@@ -39,7 +39,7 @@ void es_test_expect_within(const char *what, const float *got,
 void es_test_report_error(const char *what, double error, double tolerance);
 
 /**
- * Computes y (n,out) = x W + b. The shape of the weight is (in,out), or
+ * Computes y (n,out) = x * W + b. The shape of the weight is (in,out), or
  * (out,in) if `transposed`.
  */
 void es_ref_linear(double *y, const float *x, const float *weight,
@@ -63,7 +63,7 @@ void es_ref_weight_norm(double *w, const double *v, const double *g, int n_in,
 /** v (in) = m u / |m u|, u (n) = m^T v / |m^T v|. */
 void es_ref_power_iteration(double *u, double *v, const double *m, int n_in,
                             int n);
-/** Computes w = m / sigma. Returns sigma = v^T m u. */
+/** Computes w = m / sigma. Returns sigma = v^T * m * u. */
 double es_ref_spectral_norm(double *w, const double *m, const double *u,
                             const double *v, int n_in, int n);
 

@@ -62,9 +62,9 @@ typedef struct es_follow_options {
  *   about    an alert with the run's path, uuid, name, arch and is_written; the
  *            other members are ignored
  *
- * Returns ES_OK; ES_EUSAGE (a rule does not fit the run); ES_EFORMAT; ES_EIO;
- * ES_ENOMEM; or the handler's result. After a failure the next call checks the
- * run from its start, so that no alert is lost.
+ * Returns ES_OK; ES_EUSAGE if a rule does not fit the run; ES_EFORMAT, ES_EIO
+ * or ES_ENOMEM; or the handler's result. After a failure the next call checks
+ * the run from its start, so that no alert is lost.
  */
 es_status es_follow_read(es_follow *known, es_reader *reader, size_t run,
                          const es_alert *about,

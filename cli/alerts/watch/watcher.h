@@ -37,9 +37,12 @@ typedef struct es_watcher_result {
 
 /**
  * Runs a watcher until its only poll is over (`once`) or standard output can
- * no longer be written. Returns ES_OK; ES_EIO for standard output, the ledger,
- * or a folder that is unreadable in the first poll; ES_EFORMAT, ES_EVERSION or
- * ES_ELOCKED for the ledger; ES_ENOMEM. The message has been printed.
+ * no longer be written.
+ *
+ * Returns ES_OK; ES_EIO if standard output or the ledger fails, or if a folder
+ * is unreadable in the first poll; ES_EFORMAT, ES_EVERSION or ES_ELOCKED if
+ * the ledger cannot be used; ES_ENOMEM. The message of an error has already
+ * been printed.
  *
  * After the first poll the watcher uses at most a seventh of one core, because
  * it rests longer between two polls if more files change.

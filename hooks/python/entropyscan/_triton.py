@@ -5,14 +5,14 @@ tests. analyzer/entropy/entropy.h describes the statistics.
 
 1  _extents      finds the largest keys, from which step 2 bounds the rounding error
 2  _rows         reads blocks of rows, keys tile by tile; with m the largest score so
-                 far and x_j = (s_j - m) log2 e <= 0, p_j = 2^x_j:
-                     weight = sum p_j,  spread = sum p_j x_j
-                     entropy = ln 2 (log2 weight - spread / weight)
+                 far and x_j = (s_j - m) * log2(e) <= 0, p_j = 2^x_j:
+                     weight = sum p_j,  spread = sum p_j * x_j
+                     entropy = ln(2) * (log2(weight) - spread / weight)
 3  _rows, EXACT  computes again, in double, the rows whose error may exceed LIMITS
 4  _sequences    reduces rows to sequences; _heads reduces sequences to heads. Both sum
                  in double, in a fixed order, without atomics
 
-The gradient of an entropy e with respect to the scores is de/ds_j = -p_j (ln p_j + e),
+The gradient of an entropy e with respect to the scores is de/ds_j = -p_j * (ln p_j + e),
 computed from recomputed scores: _query_gradients sums over the keys of each query,
 _key_gradients over the queries of each key.
 

@@ -85,7 +85,7 @@ class Watch:
                 mean weight of a block of queries on a block of keys. Maps are recorded
                 at every evaluation and at recorded steps that are multiples of
                 `maps_every`, for each layer and, with map_heads, for each head. A map
-                takes 4 S S bytes. 0: no maps. Not possible with all_ranks or
+                takes 4 * S * S bytes. 0: no maps. Not possible with all_ranks or
                 tensor_parallel
     tensor_parallel  the DeviceMesh or process group over whose ranks the heads are
                 divided; its first rank records all heads

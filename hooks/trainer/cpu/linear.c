@@ -44,7 +44,7 @@ static es_mem *act_at(const job *j, const es_mem *x, size_t n)
     return x ? es_mem_at((es_mem *)x, n * es_cpu_act_size(j->backend)) : NULL;
 }
 
-/* Computes, on the calling thread, the product c = residual + a b that `call`
+/* Computes, on the calling thread, the product c = residual + a * b that `call`
  * describes. Completes the number types and the scratch memory in `call`. */
 static void run_product(const job *j, es_share share, es_product_call *call)
 {
@@ -76,7 +76,7 @@ static const void *read_weight(const job *j)
 
 /* --- forward -------------------------------------------------------------- */
 
-/* Computes y (n,out) = residual + x W + b for a range of rows (`slab`). */
+/* Computes y (n,out) = residual + x * W + b for a range of rows (`slab`). */
 static void multiply_slab(es_mem *y, const job *j, es_share share, es_slab slab)
 {
     const es_linear *linear = j->linear;
@@ -166,8 +166,8 @@ void es_cpu_linear_act(es_backend *backend, es_mem *pre, es_mem *post,
 
 /* --- the input's gradient ------------------------------------------------- */
 
-/* Computes dx (n,in) = dy W^T for a range of rows (`slab`), or adds dy W^T to
- * dx. */
+/* Computes dx (n,in) = dy * W^T for a range of rows (`slab`), or adds dy * W^T
+ * to dx. */
 static void multiply_back(const job *j, es_share share, es_slab slab)
 {
     const es_linear *linear = j->linear;
@@ -293,7 +293,7 @@ void es_cpu_act_backward(es_backend *backend, es_mem *d, es_mem *post,
 
 /* --- the weight's gradient ------------------------------------------------ */
 
-/* Computes a range of rows (`slab`) of dW = a^T b, in the layout in which the
+/* Computes a range of rows (`slab`) of dW = a^T * b, in the layout in which the
  * weight is stored, or adds them to dW. a is (N,n_a) and b is (N,n_b), where N
  * is the number of tokens. */
 static void multiply_weight(const job *j, es_share share, const es_mem *a,

@@ -31,10 +31,12 @@ typedef struct es_npy {
  *
  *   out   written only on ES_OK; the caller frees it with es_npy_free
  *
- * Returns ES_OK; ES_EIO (no such file, not a regular file, unreadable);
- * ES_EFORMAT (not .npy, cut off, extra bytes, another type or order, malformed
- * header, more than ES_NPY_MAX_DIMS dimensions); ES_EVERSION (format above
- * 2.0); ES_ENOMEM. Messages begin with the path. Any thread.
+ * Returns ES_OK; ES_EIO if the file does not exist, is not a regular file or
+ * cannot be read; ES_EFORMAT if the file is not .npy, is cut off, or has extra
+ * bytes, another type or order, a malformed header or more than
+ * ES_NPY_MAX_DIMS dimensions; ES_EVERSION if the version of the format is
+ * above 2.0; ES_ENOMEM. Messages begin with the path. May be called from any
+ * thread.
  */
 es_status es_npy_read(es_npy *out, const char *path) ES_MUST_USE;
 
