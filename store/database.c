@@ -221,8 +221,9 @@ es_status es_database_fail(const es_database *database, int rc)
         /* fall through */
     case SQLITE_ERROR: /* our SQL is correct, so the file must be damaged */
     case SQLITE_SCHEMA:
-    case SQLITE_INTERRUPT: /* the limit on the number of steps was exceeded, for
-                              example by a crafted file */
+    case SQLITE_INTERRUPT: /* a statement exceeded the limit on SQLite's
+                              execution steps, for example because the file was
+                              crafted */
         return es_fail(ES_EFORMAT, "%s: damaged: %s%s", path, reason,
                        database->state
                            ? ": remove it: every alert is then reported again"

@@ -8,8 +8,8 @@
 #include "store/writer_internal.h"
 
 /**
- * A series of the file: its key in the private database and the size of its
- * samples.
+ * A series of the file: its key in the temporary private database and the
+ * size of its samples.
  */
 typedef struct es_esf_known {
     int64_t id; /* series_id; 0 if the series' record was in a damaged frame */
@@ -18,8 +18,8 @@ typedef struct es_esf_known {
 
 struct es_esf {
     es_database *database;
-    es_writer *writer; /* writer of the private database; NULL if frames are
-                          read without filling tables */
+    es_writer *writer; /* writer of the temporary private database; NULL if
+                          frames are read without filling tables */
     /* Processes a frame: es_esf_replay or a caller's function. */
     es_status (*take)(es_esf *esf, const es_esf_frame *frame, int64_t at,
                       uint64_t n_lost);
@@ -37,10 +37,11 @@ struct es_esf {
     es_esf_frame last_frame;
     bool is_behind; /* true if complete frames are not read yet because an
                        earlier frame is missing */
-    bool stale;     /* true if the tables do not match the file up to `place` */
+    bool stale;     /* true if the private database does not match the file up
+                       to `place` */
     es_tails tails;
-    int64_t looked; /* number of bytes that this reading has searched for a
-                       frame */
+    int64_t looked; /* number of bytes that the current read has searched for
+                       the beginning of a frame */
     es_esf_pieces pieces;
     unsigned char *payload; /* payload of the current frame; the memory belongs
                                to `pieces` */
@@ -78,8 +79,8 @@ es_status es_esf_reopen(es_esf *esf, bool *continued) ES_MUST_USE;
 
 /**
  * Processes all frames, starting at esf->place. If the private database has
- * tables, the caller must have begun a transaction. Returns ES_OK; ES_EIO,
- * ES_ENOMEM; the errors of `take`.
+ * tables, the caller must have begun a transaction. Returns ES_OK, ES_EIO,
+ * ES_ENOMEM or an error of `take`.
  */
 es_status es_esf_take_frames(es_esf *esf) ES_MUST_USE;
 
@@ -94,7 +95,8 @@ bool es_esf_is_silent(const es_esf *esf);
 
 /* --- esf_replay.c --------------------------------------------------------- */
 
-/** Creates the private database with empty tables, and sets esf->writer. */
+/** Creates the temporary private database with empty tables, and sets
+ *  esf->writer. */
 es_status es_esf_make_tables(es_esf *esf) ES_MUST_USE;
 void es_esf_drop_tables(es_esf *esf);
 
@@ -103,8 +105,8 @@ es_status es_esf_forget(es_esf *esf) ES_MUST_USE;
 
 /**
  * Adds the records of a frame to the tables, within a transaction. If frames
- * before this frame are lost, first adds an event. Returns ES_OK; ES_EFORMAT if
- * a record is invalid; ES_ENOMEM, ES_EIO.
+ * before this frame are lost, first adds an event. Returns ES_OK, ES_ENOMEM,
+ * ES_EIO, or ES_EFORMAT if a record is invalid.
  */
 es_status es_esf_replay(es_esf *esf, const es_esf_frame *frame, int64_t at,
                         uint64_t n_lost) ES_MUST_USE;

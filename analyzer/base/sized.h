@@ -19,8 +19,8 @@
  *   from  the caller's struct, which begins with its size
  *   name  name of the type, for messages
  *
- * Returns ES_OK; ES_EARGUMENT if `from` is NULL, its size is invalid, or a
- * member that this library lacks is set; `out` is then unchanged.
+ * Returns ES_OK, or ES_EARGUMENT if `from` is NULL, its size is invalid, or a
+ * member that this library lacks is not 0. After an error, `out` is unchanged.
  */
 es_status es_sized_take(void *out, size_t size, const void *from,
                         const char *name) ES_MUST_USE;
@@ -33,8 +33,8 @@ es_status es_sized_take(void *out, size_t size, const void *from,
  *   out   the caller's struct, which begins with its size, set by the caller
  *   from  the library's struct of `size` bytes
  *
- * Returns ES_OK; ES_EARGUMENT if `out` is NULL or its size is invalid; `out` is
- * then unchanged.
+ * Returns ES_OK, or ES_EARGUMENT if `out` is NULL or its size is invalid. After
+ * an error, `out` is unchanged.
  */
 es_status es_sized_give(void *out, const void *from, size_t size,
                         const char *name) ES_MUST_USE;

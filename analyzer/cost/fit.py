@@ -4,11 +4,11 @@
     fit.py SCAN TABLES.csv [-o coefficients.inc.h | --check coefficients.inc.h]
 
 SCAN is the program entropy-scan. It counts the items of each row's model, so
-that the fit uses the same counts as the program. The fit minimises the squared
-relative errors under non-negative coefficients, exactly, in fractions: it tries
-all sets of non-zero coefficients and keeps the one with the smallest residual.
-Without -o and --check it prints the residuals and tests of extrapolation. Needs
-only Python's standard library.
+that the fit uses the same counts as the program. The fit minimises the squared relative
+errors with non-negative coefficients. It computes with exact fractions, tries all sets
+of non-zero coefficients, and keeps the set with the smallest residual. Without -o and
+--check it prints the residuals and tests of extrapolation. Needs only Python's standard
+library.
 """
 import argparse
 import csv
@@ -114,7 +114,7 @@ def rms(values):
 # --- the two models ---------------------------------------------------------
 
 class Costs:
-    """The rows of the tables with their counts and published costs, and both fits."""
+    """The rows of the tables with their counts and published costs, and the fits of both costs."""
 
     def __init__(self, scan, tables):
         with open(tables, newline="") as file:
@@ -124,8 +124,8 @@ class Costs:
         self.seconds = [float(r["latency_min"]) * 60 for r in self.rows]
         self.by_byte = fit(self.counts, self.bytes)
         # The latency has three terms: seconds per GB of the nonlinear items,
-        # per value entering or leaving the layers' products, and per logit.
-        # More coefficients would fit better but extrapolate worse.
+        # per value entering or leaving the layers' matrix products, and per logit. More
+        # coefficients would fit better but extrapolate worse.
         self.timed = [[sum(c * w for c, w in zip(n[:4], self.by_byte)) / 1e9, n[4], n[5]]
                       for n in self.counts]
         self.by_second = fit(self.timed, self.seconds)

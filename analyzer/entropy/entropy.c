@@ -235,8 +235,8 @@ typedef struct entropy_call {
     const es_entropy_input *in, *k;
     const es_attention_shape *shape;
     sequence *sequences; /* (B) */
-    int *places; /* memory for `index` and `count` of the sequences' keys, used
-                    with a mask */
+    int *places; /* memory for the arrays `index` and `count` of all sequences'
+                    keys; used only if there is a key mask */
     int64_t n_parts;
     /* (n_parts), or NULL if no head statistics are requested. */
     part_result *results;
@@ -780,8 +780,8 @@ static bool close_enough(float got, float wanted)
     return fabsf(got - wanted) <= 1e-5F + 1e-5F * fabsf(wanted);
 }
 
-/* Returns true if n rows agree. Statistics that are not computed are 0 in both
-   results. */
+/* Returns true if the first n rows of both results agree. Statistics that are
+   not computed are 0 in both results. */
 static bool same_results(const trial_results *got, const trial_results *wanted,
                          int n)
 {

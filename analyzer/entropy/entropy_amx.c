@@ -1,6 +1,7 @@
 /* The entropy kernels compiled with AVX-512, including its bfloat16 and byte
-   instructions (VBMI), and with the tiles of AMX. entropy.c calls them only on
-   machines that have these instructions and if the system permits the tiles. */
+   instructions (VBMI), and with the tiles of AMX. entropy.c calls them only if
+   the machine has these instructions and the operating system permits the use
+   of the tiles. */
 #define LANES 16
 #define TILE 12
 #define KERNELS es_entropy_kernels_amx

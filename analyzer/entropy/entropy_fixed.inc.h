@@ -5,10 +5,10 @@
  * AMX multiplies signed bytes and adds in int32, exactly, 64 numbers at a time.
  * A query or key is h / UNIT times integers v, |v| <= UNIT, where h is its
  * largest number; each integer consists of DIGITS (three) bytes, called its
- * digits: v = v2 2^16 + v1 2^8 + v0 with v2, v1 and v0 from -128 to 127.
+ * digits: v = v2 * 2^16 + v1 * 2^8 + v0 with v2, v1 and v0 from -128 to 127.
  * Products of digits that are below 2^-22 of UNIT^2 are omitted. The result is
  * as accurate as float32 if the numbers do not differ much; find_blurred
- * detects rows whose numbers differ too much. UNIT is 127 2^16, so rows of +1
+ * detects rows whose numbers differ too much. UNIT is 127 * 2^16, so rows of +1
  * and -1 or of multiples of 1/127 have low digits of 0 and are exact.
  */
 
@@ -40,7 +40,7 @@ typedef struct fixed_rows {
     int width;
     vec length, height; /* length: |x|^2 of each row; height: largest |x_c| of
                            each row; both are 0 for non-finite rows */
-    vec scale, inverse; /* scale is 2^12 h / UNIT, or NaN for non-finite rows;
+    vec scale, inverse; /* scale is 2^12 * h / UNIT, or NaN for non-finite rows;
                            inverse is UNIT / h; h is the element of `height` */
 } fixed_rows;
 

@@ -11,8 +11,9 @@
 #define STRETCH 64
 
 /**
- * Stores the sums over STRETCH channels or, if `add` is true, adds them to the
- * sums over earlier channels; then resets them to 0.
+ * Writes the sums a and b, which are the products over the last STRETCH
+ * channels, to `out` or, if `add` is true, adds them to the sums over earlier
+ * channels in `out`. Then resets a and b to 0.
  */
 INLINED void store_sums(float *out, vec a[TILE], vec b[TILE], bool add,
                         int n_keys, int n_vectors)

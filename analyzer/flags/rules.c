@@ -91,7 +91,7 @@ static size_t count_units(const es_rule *rule, size_t n_layers, size_t n_heads)
     }
 }
 
-/* Returns the first step that the rule judges. */
+/* Returns the first step to which the rule is applied. */
 static int64_t end_of_warm_up(const es_rule *rule, const es_judge_run *run)
 {
     double of_planned = run->planned_steps > 0

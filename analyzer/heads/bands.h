@@ -1,6 +1,6 @@
 /**
- * Computes the exact maximum of a head's entropy, and the four bands below a
- * maximum.
+ * Computes the exact maximum of a head's entropy, and counts heads in bands:
+ * the four quarters of the range from 0 to a maximum.
  */
 #ifndef ES_BANDS_H
 #define ES_BANDS_H

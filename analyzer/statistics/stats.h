@@ -1,7 +1,7 @@
 /**
  * Computes statistics of the finite values of an array, and distances between
- * two such samples; analyzer/statistics/inference.h has the significance tests.
- * Linked only into programs, never into the libraries.
+ * the distributions of two arrays; analyzer/statistics/inference.h has the
+ * significance tests. Linked only into programs, never into the libraries.
  */
 #ifndef ES_STATS_H
 #define ES_STATS_H

@@ -20,7 +20,7 @@ typedef struct es_imported {
  *   format   format of the input; NULL to detect the format by content
  *   quiet    if true, no progress is printed
  *
- * Returns ES_OK; ES_EFORMAT, ES_EIO, ES_ELOCKED, ES_EUSAGE, ES_ENOMEM.
+ * Returns ES_OK, ES_EFORMAT, ES_EIO, ES_ELOCKED, ES_EUSAGE or ES_ENOMEM.
  */
 es_status es_import_file(es_imported *out, const char *input,
                          const char *output, const es_import_format *format,

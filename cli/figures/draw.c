@@ -295,8 +295,9 @@ static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
                : es_fail(ES_EARGUMENT, "no runs to draw");
 }
 
-/* Selects the runs of a figure and writes the note about m, the largest
- * entropy. The caller must call end() on the drawing, also after an error. */
+/* Selects the runs of a figure, and writes the note with m, the largest
+ * entropy, at which bands and colours end. The caller must call end() on the
+ * drawing, even after an error. */
 static es_status begin(es_drawing *drawing, size_t *n_failed, reports *printed,
                        const es_figure_job *job, es_figure_kind kind,
                        const es_picture_request *request)

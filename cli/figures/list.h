@@ -9,10 +9,12 @@
  *   KIND           makes the enum value ES_FIGURE_<KIND>
  *   name           name for --figure; the function es_draw_<name> draws the
  *                  figure
- *   label          noun for messages
+ *   label          noun for messages, with its article
  *   needs          es_fits_<needs> decides which runs the figure can show: any,
  *                  heads (the series shown has a value per head), series (the
  *                  run has `series` or `other`), or a separate function
+ *   series, other  names of the series that the figure shows if `needs` is
+ *                  series, otherwise NULL; `other` may be NULL
  *   help           lines for --help
  */
 #define ES_FIGURES(FIGURE)                                                     \

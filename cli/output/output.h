@@ -32,8 +32,8 @@ es_status es_output_open(es_output **out, FILE **stream,
  * Opens an output that is a run file, and a writer for its temporary file. The
  * caller must close or abandon the writer before the output.
  *
- * Returns ES_OK; ES_EUSAGE if `path` cannot be replaced atomically, such as
- * standard output; errors of es_outfile_open and es_writer_open.
+ * Returns ES_OK, ES_EUSAGE if `path` cannot be replaced atomically (such as
+ * standard output), or an error of es_outfile_open or es_writer_open.
  */
 es_status es_output_open_run(es_output **out, es_writer **writer,
                              const char *path) ES_MUST_USE;

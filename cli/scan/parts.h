@@ -23,8 +23,8 @@
 es_status es_parts_submit(const es_scan_options *options) ES_MUST_USE;
 
 /** Reads the findings that the tasks have written, and passes them to the job's
- *  sink in the order of the job's inputs. Returns ES_OK; ES_EIO; ES_EFORMAT if
- *  a task's file does not belong to this summary; ES_ENOMEM. */
+ *  sink in the order of the job's inputs. Returns ES_OK, ES_EIO, ES_ENOMEM, or
+ *  ES_EFORMAT if a task's file does not belong to this summary. */
 es_status es_parts_join(const es_scan_options *options,
                         const es_gather_job *job) ES_MUST_USE;
 
@@ -33,7 +33,7 @@ es_status es_parts_join(const es_scan_options *options,
 void es_parts_remove(const es_scan_options *options);
 
 /** Runs one task: summarises the files of part `options->part` and writes this
- *  part. Returns ES_OK; ES_EIO, ES_EFORMAT, ES_ENOMEM. */
+ *  part. Returns ES_OK, ES_EIO, ES_EFORMAT or ES_ENOMEM. */
 es_status es_parts_run(const es_scan_options *options) ES_MUST_USE;
 
 #endif

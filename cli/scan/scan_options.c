@@ -353,8 +353,9 @@ const es_command es_compare_command = {
     .examples = compare_examples,
     .summary = "compare runs: settings, perplexity, bands, onsets, distances",
     .details =
-        "Prints the settings that differ, perplexity, bands, onsets of\n"
-        "flags and distances; averages runs that differ only in the seed.",
+        "Prints the settings that differ, perplexity, bands, distances\n"
+        "between the runs, and the steps at which flags began; averages\n"
+        "runs that differ only in the seed.",
     TABLE,
     .takes = COMPARE,
     .main = compare_main,

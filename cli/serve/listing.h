@@ -40,7 +40,8 @@ typedef struct es_serve_listing {
     size_t n_head;
     uint64_t version; /* number of the current version; later changes will
                          belong to the next one */
-    uint64_t since;   /* oldest version since which all changes are known */
+    uint64_t since;   /* oldest version of the list for which all later changes
+                         are known */
     bool changed;     /* true if something has changed since `version` */
 } es_serve_listing;
 
@@ -58,8 +59,8 @@ es_status es_serve_listing_take(es_serve_listing *listing, es_serve_kind kind,
  *  version and returns true; otherwise returns false. */
 bool es_serve_listing_close(es_serve_listing *listing);
 
-/** Returns the data of the event "runs", which the caller frees. They contain
- *  the newest version and, if `changes` is true, the runs that it changed.
+/** Returns the data of the server-sent event "runs": the newest version and, if
+ *  `changes` is true, the runs that changed in it. The caller frees the string.
  *  Returns NULL if memory is short. */
 char *es_serve_listing_event(const es_serve_listing *listing, bool changes);
 

@@ -16,7 +16,7 @@
  *   goes_on  if true, the run resumes from its last checkpoint (only in
  *            entropy-train)
  *
- * Returns ES_OK, also if the program does not exist (the process then ends with
+ * Returns ES_OK, even if the program does not exist (the process then ends with
  * code 127). If no process was started: ES_EIO, ES_ENOMEM, or ES_EUSAGE for a
  * placeholder without a value.
  */

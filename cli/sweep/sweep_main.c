@@ -184,10 +184,11 @@ static void print_ends(const es_sweep_request *given, const es_sweep_plan *plan)
     }
 }
 
-/* Judges the existing run files and returns the exit code of --check; a broken
- * run may have no file. With `picture`, prints and draws the same as
- * entropy-scan DIR/RUN.db --compare --check --bands=DIR/bands.png, except for
- * some tables; otherwise prints nothing. */
+/* Checks the flags of the existing run files, and returns the exit code of
+ * --check. A run whose training process failed may have no file. With
+ * `picture`, prints and draws the same as entropy-scan DIR/RUN.db --compare
+ * --check --bands=DIR/bands.png, except for some tables; otherwise prints
+ * nothing. */
 static int scan_runs(const es_sweep_request *given, const es_sweep_plan *plan,
                      bool picture)
 {

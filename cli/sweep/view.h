@@ -31,7 +31,8 @@ typedef enum es_sweep_stage {
 typedef struct es_sweep_view {
     const char *name; /* name of the run; borrowed */
     es_sweep_stage stage;
-    int64_t step, planned; /* last and planned step; ES_UNKNOWN if unknown */
+    int64_t step, planned; /* last recorded step, and planned last step;
+                              ES_UNKNOWN if unknown */
     float loss;            /* loss; es_missing() before the first sample */
     char bands[64];        /* numbers of heads whose entropies lie in each
                               quarter of the range up to the ceiling, such as
@@ -53,9 +54,9 @@ bool es_sweep_is_done(es_sweep_stage stage);
 /**
  * Reads the state of a run. Members that cannot be read stay empty.
  *
- *   rules  rules by which the run is judged; NULL: the default thresholds
+ *   rules  rules and thresholds of flags; NULL: the default thresholds
  *
- * Returns ES_OK, also if there is no file yet; or a status of es_reader_open or
+ * Returns ES_OK, even if there is no file yet, or a status of es_reader_open or
  * es_summary_load. After ES_EIO, ES_ENOMEM or ES_ELOCKED, which may be
  * temporary, the view does not show the progress of the run.
  */

@@ -23,8 +23,8 @@ typedef struct es_shown_figure {
     es_figure_kind kind;
     bool stale;   /* true if the next update must draw the figure again */
     bool behind;  /* true if the runs have changed since the figure was drawn */
-    int64_t next; /* time in ms before which the figure should not be drawn
-                     again only because the runs have changed */
+    int64_t next; /* earliest time in ms at which a change of the runs may cause
+                     the figure to be drawn again */
     bool fits[ES_N_FIGURES]; /* true for each figure that can show the runs */
     es_screen *drawing;      /* NULL if nothing could be drawn */
     char *problem;           /* the reason why nothing could be drawn */

@@ -10,8 +10,8 @@ typedef struct es_panel_frame {
     es_heat_scale scale;
     es_depth depth;
     int width; /* width of a panel in columns */
-    /* Maximum height in rows that a panel may reach by giving each layer a
-     * separate row of text. */
+    /* Each layer gets a separate row of text only if the panel is then at most
+     * this many rows high. */
     int high_enough;
     int highest; /* maximum height of a panel in rows */
 } es_panel_frame;

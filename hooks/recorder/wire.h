@@ -37,7 +37,8 @@ enum {
  */
 typedef struct es_reply {
     int64_t code;       /* es_status */
-    uint64_t committed; /* number of samples, maps and events in the file */
+    uint64_t committed; /* number of samples, maps and events that were
+                           committed to the run file */
     char text[ES_MESSAGE_MAX];
 } es_reply;
 

@@ -62,9 +62,9 @@ static void draw_ahead(void *user)
     }
 }
 
-/** Repeats the passes of a skipped step with measuring, in order to find the
- *  layer in which the first NaN arose. The parameters are still those before
- *  the step. */
+/** Repeats the forward and backward passes of a skipped step and records the
+ *  activations, so that the first layer with a NaN can be found. The parameters
+ *  are still those before the step. */
 static es_status measure_again(es_trainer *trainer, int64_t step)
 {
     es_outcome outcome;
@@ -100,11 +100,13 @@ static es_status take_skipped_step(es_trainer *trainer, es_step *step)
                                  step->lr, &step->grad_norm);
 }
 
-/** Every tenth record includes the expensive details (model/details.h). */
+/** Every tenth recorded step includes the statistics that are expensive to
+ *  compute (model/details.h). */
 #define RECORDS_TO_ALL 10
 
-/** Returns true if the step's record includes the expensive details. The result
- *  depends only on the step, so a resumed run records the same details. */
+/** Returns true if the expensive statistics are recorded at this step. The
+ *  result depends only on the step, so a resumed run records them at the same
+ *  steps. */
 static bool is_due_for_all(const es_trainer *trainer, int64_t step)
 {
     const int64_t every = trainer->settings.record_every;

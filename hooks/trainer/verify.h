@@ -46,7 +46,7 @@ es_tolerance es_verify_tolerance(es_precision precision);
  *   got    (want->n) computed values
  *
  * Returns true if the non-finite entries are equal in both arrays and ||got -
- * want|| <= relative ||want|| + absolute sqrt(n), where n is the number of
+ * want|| <= relative * ||want|| + absolute * sqrt(n), where n is the number of
  * finite entries. All entries of an integer array must be equal.
  */
 bool es_verify_close(double *error, const double *got, const es_npy *want,
@@ -92,9 +92,9 @@ typedef struct es_verify_case {
  * Opens a folder or a file and reads its text, tokens and targets. If the text
  * has "renormalised": true, the case's entropies are computed from weights that
  * sum to one, as in the model; in other cases of PowerSoftmax they are computed
- * from the weights that attention applies. Returns ES_OK; ES_EIO, ES_EFORMAT,
- * or ES_EUSAGE (an architecture or size that no model can have). The caller
- * frees the case whatever the status.
+ * from the weights that attention applies. Returns ES_OK, ES_EIO, ES_EFORMAT or
+ * ES_EUSAGE; ES_EUSAGE means that no model can have the architecture or a size.
+ * The caller frees the case even after an error.
  */
 es_status es_verify_case_read(es_verify_case *out,
                               const char *path) ES_MUST_USE;

@@ -26,8 +26,8 @@ typedef struct es_map_figure {
 } es_map_figure;
 
 /**
- * Draws the panels in rows. More than 24 panels are small and have no axes.
- * Returns the same statuses as es_heatmap_draw.
+ * Draws the panels in rows. If there are more than 24 panels, they are small
+ * and have no axes. Returns the same statuses as es_heatmap_draw.
  */
 es_status es_maps_draw(es_picture **out,
                        const es_map_figure *figure) ES_MUST_USE;

@@ -49,9 +49,9 @@ bool es_raster_wins(float value, float best, double level);
 
 /**
  * Merges the cells of an area into one value. NaN and infinity take precedence
- * over finite values; among finite values, the value farthest from its row's
- * level takes precedence; any value takes precedence over a missing one.
- * Therefore neither a dip of one sample nor a NaN is lost.
+ * over finite values; among finite values, the value farthest from the
+ * reference level of its row takes precedence; any value takes precedence over
+ * a missing one. Therefore neither a dip of one sample nor a NaN is lost.
  *
  *   from, to  rows and columns [from, to) of `grid`, which has n_columns
  */

@@ -36,7 +36,8 @@ static es_watch_files watch_of(char *const *path, size_t *n_reported)
                             .user = n_reported};
 }
 
-/* A run that was replaced, even by a shorter one, is judged from its start. */
+/* If a run file is replaced, even by that of a shorter run, the new run is
+ * searched for flags from its start. */
 TEST(a_shorter_run_in_the_same_place_is_judged)
 {
     char *const path = es_folder_file(state, "run.db");
@@ -55,7 +56,7 @@ TEST(a_shorter_run_in_the_same_place_is_judged)
 }
 
 /* The rule cannot be applied to the first run of the file. This is reported,
- * and the second run is still judged. */
+ * and the rule is still applied to the second run. */
 TEST(a_rule_may_fit_one_run_of_two)
 {
     static const char text[] =
@@ -133,8 +134,8 @@ static es_status count(void *user, const es_alert *alert)
     return ES_OK;
 }
 
-/* Only appended samples are read, even if the run is judged by rules from a
- * file. The fragment is reopened if something other than samples was appended.
+/* Only appended samples are read, even if rules from a file are applied to the
+ * run. The fragment is reopened if something other than samples was appended.
  */
 TEST(rules_read_only_the_appended_part_of_a_fragment)
 {
@@ -177,7 +178,7 @@ TEST(rules_read_only_the_appended_part_of_a_fragment)
 }
 
 /* The run ends with a low sample, which counts as a collapse only at the end of
- * a run. The run must not be judged as ended while its writer lives, nor
+ * a run. The run must not be treated as ended while its writer lives, nor
  * within half a minute of its last heartbeat. */
 static void assert_judged_when_it_dies(char *path, const es_rules_file *rules)
 {
@@ -252,8 +253,8 @@ TEST(a_long_tail_does_not_delay_other_files)
     watch.n_roots = 2;
     es_recorded damaged = write_run(roots[0], SHORT, SHORT);
     es_recorded good = write_run(roots[1], SHORT, 4);
-    es_record_close(&good); /* ends the run, so that the first round judges
-                               it */
+    es_record_close(&good); /* ends the run, so that the first round reports its
+                               collapse */
     memset(other, 0x5a, sizeof other);
     AUTO(FILE) file = fopen(roots[0], "a");
     assert_non_null(file);

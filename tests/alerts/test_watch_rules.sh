@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests entropy-scan watch --rules with additional rules, by which runs are
-# judged while they grow.
+# Tests entropy-scan watch --rules with additional rules, which are applied to runs
+# while they grow.
 . tests/support/tap.sh
 . tests/support/background.sh
 plan_dir

@@ -146,8 +146,8 @@ static int heads_off(size_t count, int percent)
 
 /* The expected shares of heads, in percent, are from the published bar chart
    and, for SM, from the text of the paper; -1 means that no share is published.
-   The entropies were read off a figure with two decimals, which moves at most
-   two of 144 heads to another band. */
+   The entropies were read off a figure with two decimals; this rounding moves
+   at most two of 144 heads to another band. */
 TEST(published_models_have_their_shares)
 {
     static const struct {

@@ -29,8 +29,8 @@ static void push(es_judged *judged, int64_t step, double loss)
     es_judge_push(judged->judge, ES_JUDGE_LOSS, step, &value, 1);
 }
 
-/* Judges losses with 5 % noise. From sample `first` to `last` the losses are
-   raised by `deviations` standard deviations of the noise. */
+/* Searches for spikes in losses with 5 % noise. From sample `first` to `last`
+   the losses are raised by `deviations` standard deviations of the noise. */
 static es_judged *judge_rise(int64_t n, int64_t every, int64_t first,
                              int64_t last, double deviations)
 {
@@ -200,7 +200,7 @@ TEST(a_missing_loss_raises_no_flag)
     assert_int_equal(judged->n, 0);
 }
 
-/* Judges losses with thresholds other than the defaults. */
+/* Searches for spikes with thresholds other than the defaults. */
 TEST(thresholds_decide_what_is_a_spike)
 {
     static const struct {

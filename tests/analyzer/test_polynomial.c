@@ -23,8 +23,8 @@ TEST(factors_of_an_inverse_follow_from_range_and_error)
         }
 }
 
-/* Computes 1 / x at the two ends of the range with `factors` factors, and
-   returns the larger of the two errors. */
+/* Computes 1 / x at the two ends of the range with a product of `factors`
+   factors (Goldschmidt's method), and returns the larger of the two errors. */
 static double iterate_inverse(double k, int factors)
 {
     double largest = 0;

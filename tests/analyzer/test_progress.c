@@ -25,7 +25,7 @@ TEST(the_line_shows_amount_rate_and_time_left)
         {"files", 3, 1, 200, "x: 1 of 3 files, 0.005 files/s, 6m40s left"},
         {"files", 0, 30, 2, "x: 30 files, 15 files/s"},
         {"files", 300, 300, 2, "x: 300 of 300 files, 150 files/s, 0s left"},
-        /* The file grew while it was read. */
+        /* Files were added after the total was determined. */
         {"files", 300, 301, 2, "x: 301 of 300 files, 150 files/s"},
         {ES_PROGRESS_BYTES, 40000000, 12340000, 1.5,
          "x: 12.3 of 40.0 MB, 8.23 MB/s, 3s left"},

@@ -28,7 +28,8 @@ enum { N_ROUNDS = 25, B = 8, H = 12, D = 64, MOST = 1024, SQUARE = 1024 };
 #define N_READ ((size_t)1 << 23)
 #define N_EXPONENTIALS (1 << 23)
 
-/** The shortest times so far in seconds; 0 if not yet measured. */
+/** The shortest time in seconds that was measured so far for each limit (memory
+ *  reads, matrix product, exponentials); 0 if not yet measured. */
 typedef struct limits {
     double read; /* number of seconds for reading N_READ weights */
     double product, exponentials;
@@ -179,7 +180,8 @@ static double exp_seconds(int way, double n)
 
 /* --- this program -------------------------------------------------------- */
 
-/** Returns a shape with few heads, because the reference is slow. */
+/** Returns a shape with few heads for the reference, which is plain C and
+ *  slow. */
 static es_attention_shape reference_shape(const line *l)
 {
     es_attention_shape shape = shape_of(l->n);

@@ -3,25 +3,25 @@
 (tests/bench/run.sh)
 
 Measures how much time es.watch adds to a training step on the CPU. The model has
-the width of GPT-2 small (d = 768, H = 12), T = 512 and B = 1; it is that of
-transformers, if installed, else a model with scaled_dot_product_attention. A
-round consists of three training steps in random order: without the hook, with the hook
-but not recorded, and recorded. For each of the last two, prints the mean over the
-middle half of the differences from the step without the hook, with a 95 % bootstrap
-interval. The cost at every=50 is the mean of 49 steps that are not recorded and one
-recorded step.
+the width of GPT-2 small (d = 768, H = 12), T = 512 and B = 1. If transformers is
+installed, the model is its GPT-2, otherwise a model with scaled_dot_product_attention.
+A round consists of three training steps in random order: one without the hook, one with
+the hook that is not recorded, and one that is recorded. For each of the last two, the
+differences from the step without the hook are computed; the program prints the mean of
+their middle half with a 95 % bootstrap interval. The cost at every=50 is the mean of 49
+steps that are not recorded and one recorded step.
 
 The hook works in the forward pass and in rec.step(). The differences of the time
 in these two, relative to a whole step, have a narrower interval than the
 differences of whole steps, because the rest of a step varies by more than the
 measured cost. Both are printed.
 
-One thread is measured in CPU time of this process, which other load increases
-less, several threads in wall time; the CPU time of the recorder, a separate
-process, is printed too. malloc keeps freed memory, because pages that the system
-must zero again would be the main source of variation. Also prints memory, relative
-to the attention matrices of the model: the largest use while one layer is
-measured, and the results of all layers.
+With one thread, the CPU time of this process is measured, which depends less on other
+load; with several threads, wall time. The CPU time of the recorder, a separate process,
+is also printed. malloc keeps freed memory, because pages that the system must zero
+again would be the main source of variation. Also prints memory, relative to the
+attention matrices of the model: the largest use while one layer is measured, and the
+results of all layers.
 """
 
 import copy
@@ -186,7 +186,7 @@ def middle(values):
 
 
 def interval(values):
-    """Returns the mean of the middle half and its 95 % bootstrap interval."""
+    """Returns the mean of the middle half of the values, and its 95 % bootstrap interval."""
     found = sorted(middle(random.choices(values, k=len(values))) for _ in range(2000))
     return middle(values), found[50], found[-51]
 

@@ -6,7 +6,8 @@ import torch
 
 
 def philox(counter):
-    """Returns the words (n,4) of Philox-4x32-10 (Salmon et al. 2011) with key 0."""
+    """Returns the random 32-bit words (n,4) of the generator Philox-4x32-10 (Salmon et
+    al. 2011) with key 0."""
     c = np.array(counter, np.uint64)
     low = np.uint64(0xFFFFFFFF)
     key = np.zeros(2, np.uint64)

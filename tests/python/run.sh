@@ -25,9 +25,9 @@ make_venv() { # makes the venv completely or not at all
     "$made/bin/pip" download -q --no-deps --no-cache-dir --retries 1 --timeout 30 \
         -d "$made/reached" cffi >/dev/null 2>&1 || skip "PyPI cannot be reached"
     rm -rf "$made/reached"
-    # Use uv, which needs half of pip's processor time for these gigabytes. Do not
-    # compile the modules: only a twentieth of the modules is ever imported, and Python
-    # compiles these modules on import.
+    # Install with uv, which needs half of pip's processor time for these gigabytes. Do
+    # not compile all modules in advance, because only a twentieth of them is ever
+    # imported; Python compiles a module when it is imported.
     { "$made/bin/pip" install -q --no-compile uv &&
         "$made/bin/uv" pip install -q --cache-dir "$made/cache" --python "$made/bin/python" -r "$list"; } ||
         "$made/bin/pip" install -q --no-compile -r "$list" || skip "the requirements could not be installed (see above)"
@@ -38,8 +38,8 @@ make_venv() { # makes the venv completely or not at all
             --no-deps --target "$made/triton-$version" "triton==$version" || true
     done
     rm -rf "$made/cache"
-    # After the move, scripts in bin/ still contain the old path; this does no harm,
-    # because only bin/python is called.
+    # The scripts in bin/ still contain the path from before this move; this does no
+    # harm, because only bin/python is called.
     mv "$made" "$venv"
     trap - EXIT
 }

@@ -1,7 +1,8 @@
 """Tests statistics of heads from queries and keys: the same tests compare the C
-library, PyTorch's blocks of queries, and the Triton kernels in Triton's interpreter
-with the formula in double precision. Because an interpreted pass takes half a second,
-the interpreter runs with fewer heads and only a part of the combinations."""
+library, the PyTorch code, which processes queries in blocks, and the Triton kernels in
+Triton's interpreter with the formula in double precision. Because an interpreted pass
+takes half a second, the interpreter runs with fewer heads and only a part of the
+combinations."""
 
 import functools
 import itertools
@@ -204,7 +205,8 @@ def test_the_parts_contain_all_pairs_of_options():
 @pytest.mark.parametrize("by", BY)
 @pytest.mark.parametrize("number", PARTS)
 def test_every_combination_agrees_with_the_formula(by, number, monkeypatch):
-    """The cases alternate between a dense mask and the equivalent parameters."""
+    """Every third case passes a dense mask; the others pass equivalent options (causal,
+    window, padding)."""
     h, kv = heads_of(by)
     lowest = 1.0
     for index, one in enumerate(combinations(by, number)):

@@ -144,7 +144,7 @@ TEST(diverging_steps_are_even)
                 distance(es_colormap_at((es_colormap)map, i < last / 2 ? 0 : 1),
                          es_colormap_at((es_colormap)map, 0.5), all_cones);
             if (i + 6 <= last / 2 ||
-                /* Both colours are on the same side of the middle. */
+                /* Both colours are on the same side of the map's middle. */
                 i >= last / 2)
                 assert_true(fabs(step / whole * last / 12 - 1) < 0.15);
         }
@@ -167,9 +167,9 @@ TEST(diverging_sides_are_equally_light)
             oklab(lightness[1],
                   (double[]){linear(b.r), linear(b.g), linear(b.b)});
             assert_true(fabs(lightness[0][0] - lightness[1][0]) < 0.01);
-            /* Colours on opposite sides of the middle can be distinguished:
-             * their distance is at least a quarter of the distance from the
-             * middle. */
+            /* Colours on opposite sides of the map's middle can be
+             * distinguished: the distance between the colours is at least a
+             * quarter of the distance of each position from the middle. */
             assert_true(distance(a, b, no_red) > 0.25 * (0.5 - x));
             assert_true(distance(a, b, no_green) > 0.25 * (0.5 - x));
         }

@@ -360,7 +360,8 @@ TEST(late_blocks_give_old_data_and_never_wrong_data)
     assert_non_null(seen);
     size_t place = es_esf_find(&frame, &seed, bytes, n, 3);
     memcpy(seen, bytes, n);
-    memset(seen + place + 30, 0, 512); /* 512 bytes that are not visible yet */
+    memset(seen + place + 30, 0, 512); /* simulates 512 bytes that this host
+                                          does not see yet */
     es_file_write(run_esf, seen, n);
     AUTO(es_reader) r = es_open_reader(run_esf);
     assert_int_equal(es_esf_check(r, false, &gap), 4);
@@ -414,8 +415,8 @@ TEST(damage_of_any_byte_of_a_fragment_is_detected)
         es_esf_clock_after(bytes, n, ES_ESF_SETTLED_MS + 60000);
         int64_t old = es_esf_check_file(run_esf, false, &gap);
         assert_true(old < 6 || gap == 6);
-        if (old >= 0) { /* frames may be lost without an event only at the
-                           end */
+        if (old >= 0) { /* only frames at the end may be lost without an
+                           event */
             int noted = count_damage(run_esf);
             assert_true(noted == 1 || (old == 6 && noted == 0));
             n_whole += old == 6;
@@ -575,8 +576,8 @@ static void damage_frame(int i)
     free(bytes);
 }
 
-/** Returns the number of damaged frames. Fails unless there is exactly one
- *  place of damage. */
+/** Returns the number of damaged frames. Fails unless the reader reports damage
+ *  at exactly one place. */
 static uint64_t damaged_frames(const es_reader *reader)
 {
     es_damaged damaged;

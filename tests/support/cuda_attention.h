@@ -14,16 +14,16 @@ typedef struct cuda_place {
 } cuda_place;
 
 /**
- * Returns the available places; the last entry has a NULL file. Places are
- * opened at the first call; on the host, the library that ENTROPY_TRAIN_CUDA
- * names is used if the variable is set. Omits a place that was not built or has
+ * Returns the available places; the last entry has a NULL file. The first call
+ * opens the places. If the variable ENTROPY_TRAIN_CUDA is set, it names the
+ * library of the emulation on the host. Omits a place that was not built or has
  * no device, and prints this once. Skips the test if no place is available.
  */
 const cuda_place *cuda_places(void);
 #define EACH_PLACE(place)                                                      \
     for (const cuda_place *place = cuda_places(); place->file; place++)
 
-/** Options of a run of attention. */
+/** Options of one forward and backward pass of attention. */
 typedef struct cuda_run {
     es_precision precision;
     bool unmeasured; /* compute no statistics */

@@ -22,8 +22,9 @@ void es_ref_apply(double *y, const double *x, const es_ref_model *ref,
                   int layer, const char *module, int n);
 
 /**
- * Reduces result->clearance to `distance`, the distance to a kink, if it is
- * larger.
+ * Sets result->clearance to `distance` if `distance` is smaller. The clearance
+ * is the smallest distance of any value from a kink, a point where the loss has
+ * no derivative.
  */
 void es_ref_note(es_ref_result *result, double distance);
 

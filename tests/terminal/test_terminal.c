@@ -44,8 +44,8 @@ TEST(depth_follows_the_variables)
                          cases[i].depth);
 }
 
-/* The colours of xterm's cube have the index 16 + 36 r + 6 g + b; the levels
- * are 0, 95, 135, 175, 215 and 255. */
+/* The colours of xterm's cube have the index 16 + 36 * r + 6 * g + b; the
+ * levels are 0, 95, 135, 175, 215 and 255. */
 TEST(cube_colour_is_the_nearest)
 {
     static const int steps[] = {0, 95, 135, 175, 215, 255};
@@ -411,8 +411,9 @@ TEST(a_live_view_of_no_run_is_drawn)
     assert_non_null(strstr(text, "live"));
 }
 
-/* For any size and colour depth of the screen, drawing succeeds, prints no
-   escape sequence in ASCII, and prints no control character of a run's name. */
+/* For any size and colour depth of the screen, drawing succeeds and prints no
+   control character of a run's name. At the depth ES_DEPTH_ASCII it prints no
+   escape sequence. */
 TEST(any_size_is_drawn_within_bounds)
 {
     watch_troubled(state);
@@ -492,7 +493,7 @@ TEST(replaced_samples_of_a_resumed_run_are_read_again)
     write_on(run.path, 6, 9, 1.5F); /* the run continues after its last step */
     read_on(&run);
     assert_lines(&run, 10, 6, 0.5F, 1.5F);
-    /* More steps, but earlier samples were replaced. */
+    /* The run has more steps than before, but earlier samples were replaced. */
     write_on(run.path, 6, 11, 2.5F);
     read_on(&run);
     assert_lines(&run, 12, 6, 0.5F, 2.5F);

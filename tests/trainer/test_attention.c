@@ -99,7 +99,8 @@ TEST(statistics_change_no_bit_of_the_outputs)
 }
 
 /* The scores are in the thousands. If the kernels did not subtract the largest
- * score, the entropy lse - sum a s would be wrong by 1e-3. */
+ * score, the entropy, which is lse minus the weighted mean of the scores, would
+ * be wrong by 1e-3. */
 TEST(peaked_rows_keep_their_entropy)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 40, 1, 8))

@@ -170,8 +170,8 @@ TEST(each_kind_of_initial_value_is_drawn)
     assert_true(fabs(norm - 1) < 1e-6);
 }
 
-/* Architectures that share an array start with the same values of the array;
- * another seed or another array has other values. */
+/* If two architectures have an array in common, its initial values are the same
+ * in both. Another seed or another array has other values. */
 TEST(initial_values_depend_on_name_and_seed_only)
 {
     es_model_config one = config_of("SM"), two = config_of("SM+LN+G");

@@ -97,8 +97,8 @@ TEST(preset_names_are_unique)
             assert_string_not_equal(a.name, b.name);
 }
 
-/* Compares options of some presets with the published values. */
-TEST(the_options_of_a_line_are_the_last_ones)
+/* Compares the options that some presets set with the published values. */
+TEST(presets_set_the_published_options)
 {
     es_settings s;
     es_assert_ok(

@@ -31,7 +31,7 @@ VARIANT_TEST(the_first_of_the_largest_is_found)
         x[at] = -3;
         x[later] = 3;
         es_peak peak = find(x, n);
-        /* if n is 1, both indices are 0 and the value is 3 */
+        /* if n is 1, `at` and `later` are the same index, and its value is 3 */
         const float sign = at == later ? 1 : -1;
         assert_true(peak.size == 3 && peak.sign == sign && peak.index == at);
         assert_true(peak.sum == 8 && peak.largest == 3);
@@ -273,8 +273,9 @@ TEST(passes_are_combined)
                 fmaxf(own[0], own[1]));
 }
 
-/* A layer without an FFN has no input of an activation, so its range is
- * missing, which is neither 0 nor NaN. With a NaN input, the range is NaN. */
+/* A layer without an FFN has no activation function, so the range of its input
+ * is missing, which is neither 0 nor NaN. With a NaN input, the range is
+ * NaN. */
 TEST(nan_differs_from_missing)
 {
     es_model_config config = ranged("PSM(2)+LN+G[1]");
@@ -365,8 +366,8 @@ static double loss_of(es_model *model)
 }
 
 /* Moves each array along its gradient, which must change the loss by the
- * gradient's squared norm. PowerSoftmax has no epsilon here, so that the result
- * does not depend on c, which is a constant in the backward pass. */
+ * gradient's squared norm. PowerSoftmax has no epsilon here, so the result does
+ * not depend on its divisor c, which the backward pass treats as a constant. */
 TEST(range_losses_of_encoders_match_finite_differences)
 {
     const double step = 2e-3;

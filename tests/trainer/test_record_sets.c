@@ -1,5 +1,5 @@
 /* Tests which series --record core, standard and all write and in which steps,
- * and that a training run has the same bits whichever series it records. */
+ * and that the series do not change any bit of the trained model. */
 #include "analyzer/heads/details.h"
 #include "hooks/trainer/trainer.h"
 #include "tests/support/test.h"

@@ -87,7 +87,8 @@ TEST(a_step_is_the_mean_of_its_micro_batches)
                       3;
         assert_true(fabs(threefold.loss[i] - mean) <= 1e-12 * mean);
         assert_true(threefold.norm[i] > 0);
-        /* The norm of a mean of gradients is at most the largest norm. */
+        /* The norm of the mean of several gradients is at most the largest of
+         * their norms. */
         assert_true(threefold.norm[i] <=
                     1.0001 *
                         fmax(single.norm[3 * i], fmax(single.norm[3 * i + 1],

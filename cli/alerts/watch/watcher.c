@@ -141,7 +141,7 @@ static es_status enter_alert(void *user, const es_alert *alert)
     }
     char *id = strdup(alert->id);
     if (id && tsearch(id, &w->known, by_text))
-        w->n_known++; /* the tree owns the id now */
+        w->n_known++; /* the tree w->known owns the id now */
     else
         free(id); /* not remembered for lack of memory; the ledger still
                      contains the id */
@@ -332,8 +332,9 @@ static es_status watch_once(watcher *w)
     return status;
 }
 
-/* Runs rounds until standard output can no longer be written. The first round
- * reads all files; its CPU time does not delay the second round. */
+/* Runs rounds until standard output can no longer be written. The pause after a
+ * round depends on its CPU time. The first round, which reads all files, is an
+ * exception, so that the second round is not delayed. */
 static es_status watch_on(watcher *w)
 {
     es_status status = read_files(w);

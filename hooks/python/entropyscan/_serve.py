@@ -95,7 +95,7 @@ def serve(
                 "https://hub.example/user/me/proxy/{port}/" with jupyter-server-proxy;
                 needs a port
     rules       a file of rules and thresholds
-    allow_stop  True: the page may request that a training stop
+    allow_stop  True: users of the page may stop training runs
     open        True: opens a browser
     height      of the frame in a notebook, in pixels
 
@@ -125,8 +125,9 @@ def show(*paths: str | os.PathLike[str], **options: Any) -> Server:
 
         es.show("runs")
 
-    The parameters are those of es.serve. The same paths and options, such as those of
-    a cell that is run again, share one server. The server ends with the kernel."""
+    The parameters are those of es.serve. Calls with the same paths and options share
+    one server, for example when a cell is run again. The server ends with the
+    kernel."""
     key = (tuple(map(os.path.abspath, paths)), tuple(sorted(options.items())))
     server = _shown.get(key)
     if server is None or not server.is_running:

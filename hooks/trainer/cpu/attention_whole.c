@@ -110,8 +110,8 @@ static void copy_out(const copies *c, const job *j, es_share share, es_mem *to,
     }
 }
 
-/* Prepares the inputs of head `number` of all B x H heads for the kernels; the
- * caller sets the pointers to results. */
+/* Prepares the inputs of one head for the kernels; `number` is its index among
+ * the B * H heads. The caller sets the pointers to results. */
 static void open_head(copies *c, const job *j, es_share share, int number)
 {
     const es_attention *a = j->attention;

@@ -24,8 +24,8 @@ static inline void philox_lanes(word_vec c[4], uint32_t key0, uint32_t key1)
     }
 }
 
-/* Computes the dropout factors out (4 LANES) of LANES consecutive blocks,
- * starting at block `block`. */
+/* Computes the dropout factors of LANES consecutive blocks, starting at block
+ * `block`, into out (4 * LANES). */
 static inline void drop_factors(float out[4 * LANES], const es_drop_mask *mask,
                                 uint64_t block)
 {

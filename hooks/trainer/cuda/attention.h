@@ -61,7 +61,7 @@ struct es_attention_call {
     float *dlog_t;
     float *means; /* (B,H,T) scratch: for each row <g>, the weighted mean of g
                      (see the top of this file) */
-    float *dots;  /* (B,H,T) scratch: sum of z dL/dz over a row's scores z, or
+    float *dots;  /* (B,H,T) scratch: sum of z * dL/dz over a row's scores z, or
                    * NULL */
     /* The fields below are for kernels on tensor cores; see
      * es_attention_flag. */
@@ -79,7 +79,8 @@ struct es_attention_call {
  */
 #define ES_FLAG_ROWS 16
 
-/** Returns the address of the flag of the group that contains row `row`. */
+/** Returns the address of the flag of the group of ES_FLAG_ROWS rows that
+ *  contains row `row`. The flag means that these rows must be recomputed. */
 template <class A>
 ES_DEVICE unsigned *es_attention_flag(const es_attention_call<A> *call,
                                       int head, int row)
@@ -100,9 +101,9 @@ typedef struct __align__(16) es_saved_row
 }
 es_saved_row;
 
-/** Returns the offset in qkv of q at the first position of head `head` = b H +
- *  h. k follows d_model elements later, v another d_model elements later, and
- *  the next position 3 d_model elements later. */
+/** Returns the offset in qkv of q at the first position of head `head`, which
+ *  is b * H + h. k follows d_model elements later, v another d_model elements
+ *  later, and the next position 3 * d_model elements later. */
 template <class A>
 ES_DEVICE size_t es_attention_qkv_at(const es_attention_call<A> *call, int head)
 {
@@ -111,8 +112,8 @@ ES_DEVICE size_t es_attention_qkv_at(const es_attention_call<A> *call, int head)
            h * (size_t)call->width;
 }
 
-/** Returns the offset in y and dy of the first position of head `head` = b H +
- *  h. The next position follows d_model elements later. */
+/** Returns the offset in y and dy of the first position of head `head`, which
+ *  is b * H + h. The next position follows d_model elements later. */
 template <class A>
 ES_DEVICE size_t es_attention_y_at(const es_attention_call<A> *call, int head)
 {
@@ -133,8 +134,9 @@ ES_DEVICE float es_attention_scale(const es_attention_call<A> *call, int head,
                         call->log_t[head % call->n_head * call->n_ctx + row]);
 }
 
-/** Returns the epsilon of query `row`, multiplied by the length that
- *  call->length selects. */
+/** Returns the epsilon of query `row`. If call->length requests it, epsilon is
+ *  multiplied by the context length or by the number of keys that the query
+ *  sees. */
 template <class A>
 ES_DEVICE float es_attention_epsilon(const es_attention_call<A> *call, int row)
 {
@@ -156,10 +158,10 @@ ES_DEVICE void es_row_open(es_row *row)
         row->sums[s] = 0;
 }
 
-/** If the parameter m, the largest score of a tile, exceeds the row's largest
- *  score so far, replaces the row's value by m and rescales the row's sums.
- *  Returns the factor by which the caller must multiply the row's outputs so
- *  far. */
+/** If m, the largest score of a tile, exceeds the row's largest score so far, m
+ *  becomes the row's largest score, and the row's sums are rescaled. Returns
+ *  the factor by which the caller must multiply the outputs that the row has
+ *  accumulated so far. */
 template <class KIND, bool MEASURE, bool FAST>
 ES_DEVICE float es_row_grow(es_row *row, float m, float scale2, int power)
 {
@@ -210,7 +212,7 @@ typedef struct es_row_gradient {
     float anchor, scale2; /* arguments of KIND::weigh, which computes a weight
                              from a score */
     float inverse;        /* 1 / D */
-    float weight;         /* w ln 2, where w is dL/de, the gradient of the
+    float weight;         /* w * ln 2, where w is dL/de, the gradient of the
                            * entropy */
     float mean;           /* subtracted from g - w l */
     float factor;         /* factor of dL/draw */

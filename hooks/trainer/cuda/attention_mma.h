@@ -2,9 +2,9 @@
  * Operations on tiles of attention on tensor cores, for the kernels of the
  * forward and backward passes.
  *
- * A block has 4 warps. Warp w owns 16 M rows, starting at row 16 M w: M groups
- * of the 16 rows that an mma instruction processes. In shared memory the rows
- * of a head are WIDTH wide, padded with zeros beyond the head's width, and
+ * A block has 4 warps. Warp w owns 16 * M rows, starting at row 16 * M * w: M
+ * groups of the 16 rows that an mma instruction processes. In shared memory the
+ * rows of a head are WIDTH wide, padded with zeros beyond the head's width, and
  * stored in the order of es_tile_chunk. There are two products, with sums in
  * f32 registers:
  *
@@ -25,8 +25,8 @@
 enum {
     ES_MMA_WARPS = 4,
     ES_MMA_THREADS = 32 * ES_MMA_WARPS,
-    ES_MMA_OTHERS = 64 /* number of "other" rows, which the block does not own,
-                        * in a tile */
+    ES_MMA_OTHERS = 64 /* rows in a tile of "other" rows, which the block does
+                        * not own */
 };
 
 ES_DEVICE int es_mma_lane(void)
@@ -193,14 +193,14 @@ ES_DEVICE void es_mma_write(A *to, A *tile, const float out[M][WIDTH / 8][4],
 /* --- masks ---------------------------------------------------------------- */
 
 /**
- * Each call of the functions below processes the 16 M rows of the warp and N
+ * Each call of the functions below processes the 16 * M rows of the warp and N
  * other rows. With DIAGONAL, both ranges of rows begin at the same position, so
  * the mask is known at compile time. Without DIAGONAL, nothing is masked.
  */
 
 /** Returns true if any element of a block of 16 own rows and 16 other rows is
  *  visible. `own` and `other` are the first rows of the block, counted from the
- *  first of the warp's 16 M rows and the first of the N other rows. */
+ *  first of the warp's 16 * M rows and the first of the N other rows. */
 template <es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE bool es_mma_meets(int own, int other)
 {
@@ -250,7 +250,7 @@ ES_DEVICE void es_mma_multiply(float s[M][N / 8][4], const A *x, int row,
 #pragma unroll
         for (int n = 0; n < N / 16; n++) {
             uint32_t b[4];
-            /* b[0] and b[1] hold 8 rows of y from row 16 n on; b[2] and b[3]
+            /* b[0] and b[1] hold 8 rows of y from row 16 * n on; b[2] and b[3]
              * hold the next 8 rows */
             es_ldmatrix(b, es_tile_move(right, 16 * n, 2 * k, WIDTH / 8));
 #pragma unroll
@@ -293,7 +293,7 @@ ES_DEVICE void es_mma_gather(float out[M][WIDTH / 8][4],
 #pragma unroll
         for (int c = 0; c < WIDTH / 16; c++) {
             uint32_t b[4];
-            /* b[0] and b[1] hold 8 columns of y from column 16 c on; b[2] and
+            /* b[0] and b[1] hold 8 columns of y from column 16 * c on; b[2] and
              * b[3] hold the next 8 columns */
             es_ldmatrix_transposed(
                 b, es_tile_move(turned, 16 * n, 2 * c, WIDTH / 8));

@@ -17,8 +17,8 @@ template <int WIDTH, int M>
 struct rows_of_dq {
     float out[M][WIDTH / 8][4];
     es_row_gradient row[M][2];
-    /* In the pass DQ_MEAN, sums over keys of g - w l; in later passes, sums of
-     * dz l. attention.h defines these symbols. */
+    /* In the pass DQ_MEAN, sums over keys of g - w * l; in later passes, sums
+     * of dz * l. attention.h defines these symbols. */
     float sum[M][2];
 };
 
@@ -74,10 +74,11 @@ ES_DEVICE void open_rows(const es_attention_call<A> *call,
 typedef enum dq_task {
     DQ_ALONE,     /* gradients of scores, not yet multiplied by the row's
                    * factor */
-    DQ_WITH_DOTS, /* gradients of scores, and the sum of dz l, where
-                   * dz is the gradient of a score and l is log2 u */
-    DQ_MEAN       /* mean of g - w l; mean_of_row in attention_exact.cu
-                   * explains why this pass is needed */
+    DQ_WITH_DOTS, /* gradients of scores, and the sum of dz * l, where dz is the
+                   * gradient of a score and l is log2 u */
+    DQ_MEAN       /* mean of g - w * l (attention.h defines g, w and l);
+                   * mean_of_row in attention_exact.cu explains why this pass is
+                   * needed */
 } dq_task;
 
 template <class KIND, bool DIAGONAL, dq_task TASK, int N>
@@ -200,7 +201,7 @@ ES_DEVICE void dq_pass(const es_attention_call<A> *call,
 }
 
 /* Saves the means, which the kernel for dk and dv needs, and each row's sum of
- * z dL/dz over its scores z. Returns the factors of dq in `factor`. */
+ * z * dL/dz over its scores z. Returns the factors of dq in `factor`. */
 template <class A, int WIDTH, int M>
 ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
                           rows_of_dq<WIDTH, M> *rows, int head, int own)
@@ -337,8 +338,8 @@ ES_DEVICE void gradient_of_keys(float s[M][N / 8][4], float g[M][N / 8][4],
         }
 }
 
-/* Processes N queries, starting at row `at` of a tile, with 16 M keys, starting
- * at row `row` of the block. Adds to dk and dv of these keys. */
+/* Processes N queries, starting at row `at` of a tile, with 16 * M keys,
+ * starting at row `row` of the block. Adds to dk and dv of these keys. */
 template <class A, int WIDTH, int M, int N, class KIND, bool OWN_FACTOR,
           bool DIAGONAL = false>
 ES_DEVICE void dkv_step(const es_attention_call<A> *call,
@@ -372,8 +373,8 @@ ES_DEVICE void dkv_tile(const es_attention_call<A> *call,
                                                    queries, known, j);
 }
 
-/* Processes the 16 M queries on the warp's diagonal, starting at query j of the
- * tile. Computes only the visible blocks of 16 by 16, because there are not
+/* Processes the 16 * M queries on the warp's diagonal, starting at query j of
+ * the tile. Computes only the visible blocks of 16 by 16, because there are not
  * enough registers for larger blocks. */
 template <class A, int WIDTH, int M, class KIND, bool OWN_FACTOR>
 ES_DEVICE void dkv_diagonal(const es_attention_call<A> *call,

@@ -1,7 +1,7 @@
-/* Computes weights from other weights: scales columns to a given length, g v /
- * |v| (WNorm), or divides a matrix by its largest singular value, m / sigma
- * (SNorm). Sums are computed in double, first over groups of rows (slabs), then
- * over the groups. */
+/* Computes normalised weights: WNorm scales each column v to the length g,
+ * which gives g * v / |v|; SNorm divides a matrix m by its largest singular
+ * value sigma. Sums are computed in double, first over groups of rows (slabs),
+ * then over the groups. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
@@ -52,7 +52,7 @@ static int choose_lanes(const es_columns *c, const X *...arrays)
 
 /* Returns a grid in which blockIdx.x selects columns and blockIdx.y one of
  * n_slabs groups of rows, called slabs. Slab s consists of rows s, s + n_slabs,
- * s + 2 n_slabs and so on. */
+ * s + 2 * n_slabs and so on. */
 static dim3 column_grid(const es_columns *c, int lanes, unsigned n_slabs)
 {
     const size_t columns = (size_t)N_THREADS * (size_t)lanes;
@@ -118,8 +118,8 @@ static __global__ void norm_factors_kernel(float *factors, const double *slabs,
         factors[j] = (float)((double)g[j] / sqrt(sum_slabs(slabs + j, n, 2)));
 }
 
-/* Computes y = factor x. If by_column is true, there are n factors, one per
- * column; otherwise a single factor. */
+/* Computes y = factor * x. If by_column is true, there are n factors, one per
+ * column; otherwise there is a single factor. */
 template <int W>
 static __global__ void scale_columns_kernel(float *y, const float *x,
                                             const float *factors,
@@ -255,8 +255,8 @@ static void weight_norm_backward(es_backend *backend, es_mem *dv, es_mem *dg,
 
 /* --- SNorm ---------------------------------------------------------------- */
 
-/* Returns the dot product of x (n) and another row in every lane. The lanes of
- * a warp share the work. */
+/* Computes the dot product of x (n) and `row` (n). The lanes of a warp share
+ * the work, and every lane returns the result. */
 static __device__ double row_product(const float *x, const float *row, int n)
 {
     double sum = 0;

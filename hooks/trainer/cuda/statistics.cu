@@ -18,7 +18,7 @@ typedef struct penalty_arguments {
 
 /* Parameters of the head that a block processes. */
 typedef struct head {
-    int rows; /* number of rows of the head, B T */
+    int rows; /* number of rows of the head, B * T */
     double theta, largest, factor;
 } head;
 

@@ -1,6 +1,6 @@
 /* Implements the update of a training step: the norm of the gradient, clipping,
- * and AdamW. AdamW also updates the copies of the weights in the precision of
- * products. */
+ * and AdamW. AdamW also updates the copies of the weights in the precision that
+ * matrix products use. */
 #include "hooks/trainer/cuda/reduce.h"
 
 #include <math.h>
@@ -102,7 +102,8 @@ typedef struct adamw_arguments {
     es_split split;
 } adamw_arguments;
 
-/* Writes W updated parameters to their copy in the precision of products. */
+/* Writes W updated parameters to their copy in the precision that matrix
+ * products use. */
 template <class A, int W>
 static ES_DEVICE void store_copy(A *copy, const float (&p)[W])
 {
@@ -142,8 +143,8 @@ static ES_DEVICE void update_params(const adamw_arguments *a, A *copy,
         store_copy(copy + at, p);
 }
 
-/* Applies AdamW to n parameters. `copy` is their copy in the precision of
- * products, or NULL. */
+/* Applies AdamW to n parameters. `copy` is their copy in the precision that
+ * matrix products use, or NULL. */
 template <class A>
 static __global__ void adamw_kernel(adamw_arguments a, A *copy)
 {
@@ -163,8 +164,8 @@ static __global__ void adamw_kernel(adamw_arguments a, A *copy)
         update_params<lanes>(&a, copy, &rates, split.head + i * lanes);
 }
 
-/* Returns the copy of `param` in the precision of products, or NULL if there is
- * none. */
+/* Returns the copy of `param` in the precision that matrix products use, or
+ * NULL if there is none. */
 template <class A>
 static A *copy_of(const es_backend *backend, const es_mem *param)
 {

@@ -47,8 +47,8 @@ const char *es_arrays_label(char out[ES_ARRAY_LABEL_MAX],
  *   out    NUL-terminated, the caller frees it; NULL on failure
  *   label  output: name of the string for messages
  *
- * Returns ES_OK; ES_EIO; ES_EFORMAT (no such metadata, or more than 1 MiB);
- * ES_ENOMEM.
+ * Returns ES_OK, ES_EIO, ES_ENOMEM, or ES_EFORMAT if there is no such string or
+ * it is longer than 1 MiB.
  */
 es_status es_arrays_text(char **out, char label[ES_ARRAY_LABEL_MAX],
                          const es_arrays *arrays, const char *name) ES_MUST_USE;
@@ -60,8 +60,9 @@ bool es_arrays_has(const es_arrays *arrays, const char *name);
  *
  *   out  written only on ES_OK; the caller frees it with es_npy_free
  *
- * Returns ES_OK; ES_EIO; ES_EFORMAT (no such tensor, another type, damaged);
- * ES_EVERSION; ES_ENOMEM. Messages begin with the label.
+ * Returns ES_OK, ES_EIO, ES_EVERSION, ES_ENOMEM, or ES_EFORMAT if there is no
+ * such array, its type is not supported, or the file is damaged. Messages begin
+ * with the label.
  */
 es_status es_arrays_read(es_npy *out, const es_arrays *arrays,
                          const char *name) ES_MUST_USE;

@@ -59,8 +59,8 @@ static void plan_ffn(plan *to, const es_model *model, int index)
     const size_t d = (size_t)config->d_model;
     const size_t act = model->ops->activation_size;
     const bool is_scaled = es_model_is_scaled(model, index);
-    /* In all other cases `middle` needs no separate array and shares the memory
-     * of the sum that is computed next. */
+    /* Only these layers need a separate array for `middle`. In other layers
+     * `middle` shares the memory of the sum that is computed next. */
     if (!es_model_traits(model)->is_parallel || is_scaled)
         take_array(to, &layer->middle, n, d, act);
     /* Simplified blocks have no norm before the FFN, which uses the output of
@@ -132,7 +132,8 @@ static void plan_layer(plan *to, const es_model *model, int index)
         plan_ffn(to, model, index);
 }
 
-/* Counts the layers that have an FFN with (or without) alpha and beta. */
+/* Counts the layers whose FFN has alpha and beta or, if `scaled` is false, the
+ * layers whose FFN has neither. */
 static int count_ffns(const es_model *model, bool scaled)
 {
     int n = 0;
@@ -300,8 +301,8 @@ static es_status plan_memory(es_model *model)
 
 static es_status draw_parameters(es_model *model)
 {
-    /* The initial values do not depend on the number of threads. If a device
-     * computes, drawing them can therefore use all processors of the host. */
+    /* The initial values do not depend on the number of threads. If a GPU
+     * trains the model, all processors of the host can therefore draw them. */
     const int n_threads = model->ops->device_name
                               ? es_count_processors()
                               : model->ops->n_threads(model->backend);

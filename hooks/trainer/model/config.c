@@ -17,7 +17,7 @@
 #define MAX_BATCH (1 << 16)
 #define MAX_MLP_MULT 64
 #define MAX_FFN_WIDTH (MAX_WIDTH * MAX_MLP_MULT)
-#define MAX_ROWS (1 << 26) /* maximum of B T and of B H */
+#define MAX_ROWS (1 << 26) /* maximum of B * T and of B * H */
 
 void es_model_config_default(es_model_config *out)
 {

@@ -3,7 +3,7 @@
  * only through this table. The model determines the order of the operations; a
  * back-end determines how each operation is carried out.
  *
- * Letters: B batch, T context, N = B T rows, H heads, d width, d_k = d / H, V
+ * Letters: B batch, T context, N = B * T rows, H heads, d width, d_k = d / H, V
  * vocabulary. All arrays are in C order.
  *
  * Memory belongs to the back-end; the host can only access it through `load`,
@@ -40,7 +40,8 @@ enum { ES_N_SAVED = 4 };
 /** Target value that marks a row without a target. */
 enum { ES_NO_TARGET = -1 };
 
-/** Maximum number of sequences of operations that a back-end can capture. */
+/** Maximum number of sequences of operations that a back-end can capture and
+ *  replay (see `replay` below). */
 enum { ES_MAX_SEQUENCES = 21 };
 
 /**
@@ -52,13 +53,14 @@ enum { ES_MAX_SEQUENCES = 21 };
  * Activations are float32.
  */
 typedef struct es_polynomial_ops {
-    /** Computes LayerNorm. The errors in `found` compare (x - mean) /
-     *  sqrt(variance + epsilon) with its exact value, before weight (width) and
-     *  bias (width) are applied. */
+    /** Computes LayerNorm. The error that it adds to `found` is that of (x -
+     *  mean) / sqrt(variance + epsilon), before weight (width) and bias (width)
+     *  are applied. */
     void (*norm)(es_backend *backend, es_mem *y, es_mem *found, const es_mem *x,
                  const es_mem *weight, const es_mem *bias, int n_rows,
                  int width, float epsilon, const es_inverse_root *how);
-    /** Computes post (n) = pre gate(pre); post may be the same array as pre. */
+    /** Computes post (n) = pre * gate(pre); post may be the same array as
+     *  pre. */
     void (*activate)(es_backend *backend, es_mem *post, es_mem *found,
                      const es_mem *pre, size_t n, const es_gate *how);
     /** Computes PowerSoftmax attention. y, saved, rows and qkv are the
@@ -97,7 +99,7 @@ typedef struct es_ops {
     /* --- the back-end and its memory ------------------------------------ */
 
     /** Opens the back-end. n_threads is the number of threads, 0 for the number
-     *  of available processors; a device ignores it. Returns ES_OK; ES_ENOMEM;
+     *  of available processors; a device ignores it. Returns ES_OK, ES_ENOMEM,
      *  or ES_EIO if there is no such device or the device is too old. */
     es_status (*open)(es_backend **out, int n_threads);
     void (*close)(es_backend *backend); /* NULL is allowed */
@@ -159,12 +161,13 @@ typedef struct es_ops {
     const float *(*view)(es_backend *backend, const es_mem *in, size_t n);
 
     /**
-     * Registers weights that products will read, f32 (n); each array was
-     * reserved in one piece. The back-end keeps a copy in the precision of its
-     * products. `refresh` updates the copy after anything except adamw has
-     * changed the weights; n = 0 drops the copy. Without a copy of the bias, a
-     * product needs an additional pass over its output. keep returns ES_OK or
-     * ES_ENOMEM. Both are NULL if the back-end needs no copies.
+     * Registers weights, f32 (n), that matrix products will read; each array
+     * was reserved in one piece. The back-end keeps a copy in the precision
+     * that its matrix products use. `refresh` updates the copy after anything
+     * except adamw has changed the weights; n = 0 drops the copy. Without a
+     * copy of the bias, a matrix product needs an additional pass over its
+     * output. keep returns ES_OK or ES_ENOMEM. Both are NULL if the back-end
+     * needs no copies.
      */
     es_status (*keep)(es_backend *backend, const es_mem *weights, size_t n);
     void (*refresh)(es_backend *backend, const es_mem *weights, size_t n);
@@ -183,15 +186,16 @@ typedef struct es_ops {
     void (*launch)(es_backend *backend);
 
     /**
-     * Returns the row stride in elements, at least `width`, with which products
-     * are fast; the model uses it for rows of logits. The padding between rows
-     * is not written and has no effect. NULL if rows are contiguous.
+     * Returns the row stride in elements, at least `width`, with which matrix
+     * products are fast; the model uses it for rows of logits. The padding
+     * between rows is not written and has no effect. NULL if rows are
+     * contiguous.
      */
     int (*row_stride)(int width);
 
-    /** Returns the number of rows of logits that a model should compute at
-     *  once, such that products are efficient and the logits fit the caches.
-     *  NULL: all rows. */
+    /** Returns how many rows of logits a model should compute at once, so that
+     *  the matrix product is fast and the logits fit into the caches. NULL: the
+     *  model computes all rows at once. */
     int (*loss_rows)(int vocab);
 
     /* --- embedding ------------------------------------------------------- */
@@ -209,7 +213,7 @@ typedef struct es_ops {
 
     /** Cuts images of S x S pixels and C channels into patches of P x P pixels.
      *  `pixels` is int32 of shape (B, C*S*S); `patches` is of type act and
-     *  shape (N, C*P*P). A pixel x becomes 2 x / (levels - 1) - 1. The first
+     *  shape (N, C*P*P). A pixel x becomes 2 * x / (levels - 1) - 1. The first
      *  row of each image, which belongs to the class token, is 0. */
     void (*cut_patches)(es_backend *backend, es_mem *patches,
                         const es_mem *pixels, const es_image *image,
@@ -219,8 +223,9 @@ typedef struct es_ops {
      *  `first` (d) and wpe (T,d) are f32. */
     void (*place_patches)(es_backend *backend, es_mem *x, const es_mem *first,
                           const es_mem *wpe, int n_batch, int n_ctx, int width);
-    /** Backward pass of place_patches: adds to dfirst (d) and dwpe (T,d) f32,
-     *  and sets the rows of the class token in dx to 0. */
+    /** Backward pass of place_patches: adds gradients to dfirst (d) and dwpe
+     *  (T,d), which are f32, and sets the rows of the class token in dx to
+     *  0. */
     void (*place_patches_backward)(es_backend *backend, es_mem *dx,
                                    es_mem *dfirst, es_mem *dwpe, int n_batch,
                                    int n_ctx, int width);
@@ -242,9 +247,9 @@ typedef struct es_ops {
                                 const es_mem *mean, const es_mem *rstd,
                                 const es_mem *weight, int n_rows, int width);
 
-    /** Computes RMSNorm (Zhang and Sennrich, 2019): y = x rstd weight with rstd
-     *  = 1 / sqrt(mean x^2 + epsilon). y (n,width) is of type act; rstd (n) f32
-     *  is kept for the backward pass. */
+    /** Computes RMSNorm (Zhang and Sennrich, 2019): y = x * rstd * weight with
+     *  rstd = 1 / sqrt(mean(x^2) + epsilon). y (n,width) is of type act; rstd
+     *  (n) f32 is kept for the backward pass. */
     void (*rms_norm)(es_backend *backend, es_mem *y, es_mem *rstd, es_mem *peak,
                      const es_mem *x, const es_mem *weight, int n_rows,
                      int width, float epsilon);
@@ -334,8 +339,9 @@ typedef struct es_ops {
      *                        - w (ln a_j + 1 - <ln a + 1>)]
      *   scaled ReLU   dz_j = (1 / L) [g_j - w (ln a_j - <ln a>)] where z_j > 0
      *
-     * where c is treated as a constant and D is the denominator in README.md.
-     * If the weights do not sum to one, the entropy is computed from a / sum a.
+     * where c is treated as a constant, D is the denominator in README.md, and
+     * L is the length by which scaled ReLU divides. If the weights do not sum
+     * to one, the entropy is computed from a / sum a.
      *
      *   dqkv      (N,3d) act  written
      *   dlog_t    (H,T) f32   += gradient of log_t, or NULL
@@ -356,12 +362,12 @@ typedef struct es_ops {
                                      const es_mem *tokens, int padding,
                                      const es_attention *attention);
     /**
-     * Computes one layer's share of L_ent from row entropies (B,H,T), and adds
-     * it to loss (1) f32. Writes its gradients to dentropy (B,H,T) and adds
-     * them to dtheta (H), both multiplied by lambda * scale * loss_scale.
-     * loss_scale is read from `control` (es_control) and is 1 if `control` is
-     * NULL; each output may be NULL. A row whose entropy is not finite does not
-     * contribute.
+     * Computes one layer's share of the entropy regularisation loss from row
+     * entropies (B,H,T), and adds it to loss (1) f32. Writes its gradients to
+     * dentropy (B,H,T) and adds them to dtheta (H), both multiplied by lambda *
+     * scale * loss_scale. loss_scale is read from `control` (es_control) and is
+     * 1 if `control` is NULL; each output may be NULL. A row whose entropy is
+     * not finite does not contribute.
      */
     void (*entropy_penalty)(es_backend *backend, es_mem *loss, es_mem *dentropy,
                             es_mem *dtheta, const es_mem *entropy,
@@ -378,7 +384,7 @@ typedef struct es_ops {
 
     /** find_peak finds the largest |x| of the n > 0 activations x, and writes
      *  it with its sign and index to `peak`, a single es_peak; among equal
-     *  values the first one is used. Adds it to the peak's sum, too.
+     *  values, the first is written. Also adds this |x| to the peak's sum.
      *  find_score_peak does the same for the visible scores of PowerSoftmax,
      *  computed from `saved` and qkv (N,3d), which is rotated if the model
      *  rotates. The peak is 0 if all rows are padding. */
@@ -404,11 +410,11 @@ typedef struct es_ops {
     /**
      * Computes the input of attention from heads that share keys and values.
      *
-     *   qkv   (N,3 n_head width) act, written
+     *   qkv   (N, 3 * n_head * width) act, written
      *   rstd  (N,n_head + n_kv_head) f32, 1/rms in the norms of q and k,
      *         written; NULL without norms
-     *   q     (N,n_head width) act
-     *   k, v  (N,n_kv_head width) act
+     *   q     (N, n_head * width) act
+     *   k, v  (N, n_kv_head * width) act
      */
     void (*spread_heads)(es_backend *backend, es_mem *qkv, es_mem *rstd,
                          const es_mem *q, const es_mem *k, const es_mem *v,
@@ -420,7 +426,7 @@ typedef struct es_ops {
                          es_mem *dq_weight, es_mem *dk_weight,
                          const es_mem *dqkv, const es_mem *rstd,
                          const es_sharing *sharing);
-    /** Computes y = gate sigmoid(gate) up for n activations each. */
+    /** Computes y = gate * sigmoid(gate) * up for n activations each. */
     void (*swiglu)(es_backend *backend, es_mem *y, const es_mem *gate,
                    const es_mem *up, size_t n);
     /** Backward pass of swiglu: converts d from the gradient of y to the
@@ -431,10 +437,10 @@ typedef struct es_ops {
 
     /* --- family sas ------------------------------------------------------- */
 
-    /** Computes the outputs of the heads in family sas: y = a v + b heads - c
-     *  (mean of v up to the token). y is of type act and shape (N,d), and v is
-     *  part of qkv. Each head has separate gains a, b and c, the rows of
-     *  `gains`, f32 of shape (3,H). */
+    /** Computes the outputs of the heads in family sas: y = a * v + b * heads -
+     *  c * m, where m is the mean of v over all tokens up to the current one. y
+     *  is of type act and shape (N,d), and v is part of qkv. Each head has
+     *  separate gains a, b and c, the rows of `gains`, f32 of shape (3,H). */
     void (*shape_heads)(es_backend *backend, es_mem *y, const es_mem *heads,
                         const es_mem *qkv, const es_mem *gains,
                         const es_attention *attention);
@@ -451,12 +457,12 @@ typedef struct es_ops {
 
     /* --- SM(gate): a sigmoid gate on the heads' outputs ------------------- */
 
-    /** Computes y = x sigmoid(gate) for n activations each. */
+    /** Computes y = x * sigmoid(gate) for n activations each. */
     void (*gate)(es_backend *backend, es_mem *y, const es_mem *x,
                  const es_mem *gate, size_t n);
-    /** Backward pass of gate. With s = sigmoid(gate), computes dx = dy s, where
-     *  dx may be the same array as dy, and replaces gate by its gradient dy x s
-     *  (1 - s). */
+    /** Backward pass of gate. Let s = sigmoid(gate). Computes dx = dy * s,
+     *  where dx may be the same array as dy, and replaces gate by its gradient
+     *  dy * x * s * (1 - s). */
     void (*gate_backward)(es_backend *backend, es_mem *dx, es_mem *gate,
                           const es_mem *dy, const es_mem *x, size_t n);
 
@@ -483,13 +489,13 @@ typedef struct es_ops {
 
     /* --- residual of the scaled FFNs ------------------------------------- */
 
-    /** Computes y = beta x + f / alpha for n activations; alpha and beta are
-     *  single f32. */
+    /** Computes y = beta * x + f / alpha for n activations; alpha and beta are
+     *  single f32 numbers. */
     void (*combine)(es_backend *backend, es_mem *y, const es_mem *x,
                     const es_mem *f, const es_mem *alpha, const es_mem *beta,
                     size_t n);
-    /** Backward pass of combine: dx = beta dy (dx may be dy), df = dy / alpha;
-     *  adds to dalpha and dbeta. */
+    /** Backward pass of combine: dx = beta * dy (dx may be the same array as
+     *  dy) and df = dy / alpha; adds to the gradients dalpha and dbeta. */
     void (*combine_backward)(es_backend *backend, es_mem *dx, es_mem *df,
                              es_mem *dalpha, es_mem *dbeta, const es_mem *dy,
                              const es_mem *x, const es_mem *f,
@@ -559,8 +565,8 @@ typedef struct es_ops {
                                  const es_mem *g, const es_columns *columns);
     /**
      * Computes w = m / sigma with sigma (1) f32 = v^T m u, after n_iterations
-     * power iterations, each v = m u / |m u|, then u = m^T v / |m^T v|.
-     * n_iterations = 0 leaves u (n) and v (in) f32 unchanged.
+     * power iterations. Each iteration sets v = m u / |m u| and then u = m^T v
+     * / |m^T v|. n_iterations = 0 leaves u (n) and v (in) f32 unchanged.
      */
     void (*spectral_norm)(es_backend *backend, es_mem *w, es_mem *sigma,
                           es_mem *u, es_mem *v, const es_mem *m,
@@ -614,8 +620,8 @@ typedef struct es_ops {
                   const es_adamw *how, const es_mem *control);
 } es_ops;
 
-/** Precision of activations and products. Statistics, parameters and sums are
- *  always f32 or f64. */
+/** Precision of activations and matrix products. Statistics, parameters and
+ *  sums are always f32 or f64. */
 typedef enum es_precision {
     ES_FP32, /* exact f32 products, for comparisons */
     ES_TF32, /* f32 activations, products with 10-bit mantissas */

@@ -107,7 +107,8 @@ typedef struct row {
     const char *name; /* name of the array; in a layer, the part after "h.L.";
                          NULL if the array does not exist */
     const char *shape;
-    unsigned when; /* bits of the properties that a layer must all have */
+    unsigned when; /* bits of properties; the array exists only in layers that
+                      have all of them */
     es_init init;
 } row;
 
@@ -269,8 +270,8 @@ static const row roberta[ES_N_ROLES] = {
 };
 
 /* Arrays of family sas, He and Hofmann's simplified blocks, with matrices
- * (out,in). alpha is 1 over the gain of the FFN, and beta is the gain of the
- * attention. */
+ * (out,in). alpha is the reciprocal of the FFN's gain, and beta is the gain of
+ * the attention. */
 static const row sas[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {"wte", "Vd", 0, ES_INIT_NORMAL},
     [ES_ROLE_WPE] = {"wpe", "Td", 0, ES_INIT_NORMAL},

@@ -15,8 +15,9 @@ uint64_t es_model_pass_number(const es_model *model, const es_step_plan *plan,
                               int i);
 
 /** begin_shared is called in es_model_begin, begin_sums at the start of a step,
- *  add_batch after each backward pass, and reduce before the update. Return the
- *  errors of es_transport_add; ES_OK for a model without ranks. */
+ *  add_batch after each backward pass, and reduce before the update. add_batch
+ *  and reduce return the errors of es_transport_add, or ES_OK for a model
+ *  without ranks. */
 void es_model_begin_shared(es_model *model);
 void es_model_begin_sums(es_model *model);
 es_status es_model_add_batch(es_model *model) ES_MUST_USE;
@@ -24,9 +25,9 @@ es_status es_model_reduce(es_model *model) ES_MUST_USE;
 
 /** reduces_by_device returns true if the back-end computes the sums over ranks.
  *  The backward pass calls reduce_layer when a layer's gradients are complete;
- *  if model->reduces, the function starts their reduction. wait_ranks waits for
- *  the reductions before the host loads results, and returns like
- *  es_transport_check. */
+ *  if model->reduces is true, the function starts their reduction. wait_ranks
+ *  waits for the reductions before the host loads results, and returns the
+ *  statuses of es_transport_check. */
 bool es_model_reduces_by_device(const es_model *model);
 void es_model_reduce_layer(const es_model *model, int layer);
 es_status es_model_wait_ranks(es_model *model) ES_MUST_USE;

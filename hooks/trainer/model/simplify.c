@@ -118,8 +118,8 @@ static int count_ffns(const es_model_config *config, bool *is_linear)
     return n;
 }
 
-/* Removes WNorm and SNorm, and replaces ScFFN by ScFuFFN; if every FFN is
- * linear, in all layers. */
+/* Removes WNorm and SNorm from the architecture, and replaces ScFFN by ScFuFFN.
+ * If every FFN is linear, all layers get ScFuFFN. */
 static void simplify_parts(es_arch *arch, bool is_linear)
 {
     const unsigned norms =
@@ -133,7 +133,7 @@ static void simplify_parts(es_arch *arch, bool is_linear)
     if (!is_linear)
         return;
     arch->ffn = ES_FFN_FUSED;
-    /* an activation of layers without FFN */
+    /* reset the activation, which may belong to layers without an FFN */
     arch->activation = ES_ACT_LINEAR;
     arch->slope_kind = ES_SLOPE_FIXED;
     arch->slope = 0;
@@ -185,9 +185,9 @@ typedef struct job {
     const char *where;
 } job;
 
-/* Writes to *out a copy, which the caller frees, of the array with this role as
- * products read it: normalised, and checked to be finite. *out is NULL if the
- * model lacks the array. */
+/* Copies the array with this role to *out, which the caller frees. The copy is
+ * normalised like the weights in matrix products, and is checked to be finite.
+ * *out is NULL if the model lacks the array. */
 static es_status load_array(float **out, const job *j, const es_model *model,
                             int layer, es_role role)
 {
@@ -229,7 +229,7 @@ static es_status copy_array(const job *j, int layer, es_role role)
 
 /* --- the constant of an FFN ----------------------------------------------- */
 
-/* Solves x a = c for the row vector x by Gaussian elimination with pivots. a
+/* Solves x * a = c for the row vector x by Gaussian elimination with pivots. a
  * (n,n) is destroyed; c (n) becomes x. Returns false if `a` is singular. */
 static bool solve_row(double *a, double *c, size_t n)
 {
@@ -266,7 +266,7 @@ static bool solve_row(double *a, double *c, size_t n)
     return true;
 }
 
-/* Adds the n numbers c to an array of the model `to`, which has as many. */
+/* Adds the n numbers c to an array of the model `to`, which has n elements. */
 static es_status add_to_array(const job *j, int layer, es_role role,
                               const double *c, size_t n)
 {
@@ -280,8 +280,9 @@ static es_status add_to_array(const job *j, int layer, es_role role,
     return status;
 }
 
-/* Moves the constant c (d) of a layer's FFN, which the fused matrix w (d,d)
- * cannot hold, to the bias that simplify.h names. */
+/* Adds the constant output c (d) of a layer's FFN, which the fused matrix w
+ * (d,d) cannot express, to a bias of the simpler model; simplify.h explains
+ * which bias. */
 static es_status move_constant(const job *j, int layer, const float *w,
                                double *c)
 {
@@ -320,7 +321,7 @@ done:
 
 /* --- the fused matrix ----------------------------------------------------- */
 
-/* Computes out (n,n) = left (n,m) right (m,n); `row` has space for n sums. */
+/* Computes out (n,n) = left (n,m) * right (m,n); `row` has space for n sums. */
 static void multiply(float *out, const float *left, const float *right,
                      double *row, size_t n, size_t m)
 {
@@ -335,9 +336,9 @@ static void multiply(float *out, const float *left, const float *right,
     }
 }
 
-/* Computes the constant c = inner down + outer of an FFN whose second matrix is
- * `down` (m,d); inner (m) and outer (d) are its biases. Returns false if c is
- * 0. */
+/* Computes the constant c = inner * down + outer of an FFN whose second matrix
+ * is `down` (m,d); inner (m) and outer (d) are its biases. Returns false if c
+ * is 0. */
 static bool sum_constant(double *c, const float *inner, const float *down,
                          const float *outer, size_t d, size_t m)
 {
