@@ -51,9 +51,8 @@ struct es_esf {
     es_esf_known *series; /* (n_series) the series with number i is at index i -
                              1 */
     size_t n_series;
-    uint32_t attempt; /* number of the attempt to record the run
-                         (es_esf_frame.attempt) to which the last replayed
-                         record belongs */
+    uint32_t attempt; /* es_esf_frame.attempt of the frame that contained the
+                         last replayed record */
     int64_t step;     /* highest step so far; used as the step of events that
                          report damage */
     bool has_lost;    /* true if frames were damaged, so that a reference to an

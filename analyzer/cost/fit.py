@@ -30,10 +30,10 @@ FIGURE_1 = {"table": "F1", "group": "Base", "arch": "SM+R", "n_layer": "12",
 
 
 def count(scan, row):
-    """Returns the number of operations of each item in the row's model."""
-    # Among AERO's tables of other published models (group SOTA), only table 7 uses
-    # Languini's vocabulary of 16384. Only there do the published costs of the
-    # simplified block agree with the counts of the full block.
+    """Returns how many operations of each kind (ITEMS) the row's model needs."""
+    # Only AERO's table 7 uses Languini's vocabulary of 16384. It is also the only table
+    # in which the published costs of the simplified block (group SOTA) agree with the
+    # counts of the full block.
     command = [scan, "cost", row["arch"], "--json", "--n-layer", row["n_layer"],
                "--n-head", row["n_head"], "--d-model", row["d_model"], "--ctx",
                row["ctx"], "--vocab", "16384" if row["table"] == "T7" else "50257"]

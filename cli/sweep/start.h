@@ -25,8 +25,8 @@ es_status es_sweep_start(es_process *out, const char *program,
                          bool goes_on) ES_MUST_USE;
 
 /**
- * Sends a signal to a training process that has not been waited for yet. For a
- * `command` of the spec, the signal is also sent to the processes that the
+ * Sends a signal to a training process that has not been waited for yet. If the
+ * spec has the key `command`, the signal is also sent to the processes that the
  * command has started, because a shell does not pass signals on.
  */
 void es_sweep_signal(es_process *process, const es_sweep_run *run, int number);

@@ -20,8 +20,8 @@
 enum {
     ES_FD_RING = 3, /* memfd: ring.h */
     ES_FD_HELLO,    /* memfd that contains a packed es_hello */
-    ES_FD_CONTROL,  /* socket for an es_reply; its end may mean that the trainer
-                       has ended */
+    ES_FD_CONTROL,  /* socket for an es_reply; if the other end is closed, the
+                       trainer may have ended */
     ES_FD_TRAINER,  /* pidfd of the training process, or /dev/null if no pidfd
                        is available */
     ES_FD_END

@@ -62,9 +62,9 @@ static void draw_ahead(void *user)
     }
 }
 
-/** Repeats the forward and backward passes of a skipped step and records the
- *  activations, so that the first layer with a NaN can be found. The parameters
- *  are still those before the step. */
+/** Repeats the forward and backward passes of a skipped step, this time with
+ *  statistics, which show the layer in which the first NaN arose. The
+ *  parameters are still those before the step. */
 static es_status measure_again(es_trainer *trainer, int64_t step)
 {
     es_outcome outcome;
@@ -81,9 +81,9 @@ static es_status measure_again(es_trainer *trainer, int64_t step)
     return es_model_end(trainer->model, &outcome);
 }
 
-/** Handles a step whose loss or gradient is not finite. Measures the first step
- *  whose loss is not finite, and applies the update unless a smaller loss scale
- *  may help. */
+/** Handles a step whose loss or gradient is not finite. For the first step
+ *  whose loss is not finite, statistics are computed. The update is applied
+ *  unless a smaller loss scale may help. */
 static es_status take_skipped_step(es_trainer *trainer, es_step *step)
 {
     es_status status = ES_OK;

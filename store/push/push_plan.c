@@ -124,8 +124,9 @@ static es_status find_work(es_push_job *j)
         has_work |= es_push_is_vanished(j, i);
     if (has_work)
         return ES_OK;
-    if (j->is_elsewhere) /* the file is an equal or older copy of the file from
-                            which the run was pushed */
+    if (j->is_elsewhere) /* The run was pushed from another file, of which this
+                            file is an equal or older copy, so there is nothing
+                            to push. */
         return ES_DONE;
     if ((status = es_push_measure(j->whole, j->begun, &j->pushed, j->reader,
                                   j->run)) < 0)

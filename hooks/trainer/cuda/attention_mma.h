@@ -263,8 +263,8 @@ ES_DEVICE void es_mma_multiply(float s[M][N / 8][4], const A *x, int row,
     }
 }
 
-/** Rounds 16 columns of sums, given as two blocks of 8 columns, to the
- *  registers of a left operand. */
+/** Rounds 16 columns of sums, given as two blocks of 8 columns, and packs them
+ *  into the registers of a left operand. */
 template <class A>
 ES_DEVICE void es_mma_turn(uint32_t a[4], const float low[4],
                            const float high[4])

@@ -668,7 +668,7 @@ es_status es_ops_choose(const es_ops **out, const char *name,
  */
 typedef const es_ops *es_ops_getter(es_precision precision);
 #define ES_OPS_GETTER "es_cuda_ops" /* name of the exported es_ops_getter */
-/* name of the exported stamp, a const unsigned */
+/* name of the exported const unsigned ES_OPS_STAMP */
 #define ES_OPS_STAMP_NAME "es_cuda_ops_stamp"
 
 /** Increment this number whenever the meaning of an entry of es_ops changes. */
