@@ -83,7 +83,7 @@ static void test_entropy_layout__heads_may_lie_inside_rows(void **state)
     free(att);
 }
 
-/** Reads q and k in place from a packed projection (B,T,3 H D). */
+/** Reads q and k in place from a packed projection (B, T, 3 * H * D). */
 static void test_entropy_layout__a_projection_is_read_in_place(void **state)
 {
     const es_entropy_kernels *set = variant(state);

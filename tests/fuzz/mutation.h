@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /**
- * Creates the file on first use, then copies the file and damages the copy:
+ * Creates a small run file on first use, then copies it and damages the copy:
  * changes values in its tables with SQL, changes bytes, and truncates it.
  *
  *   sealed  set to true if the checksums of samples were recomputed

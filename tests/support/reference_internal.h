@@ -11,9 +11,9 @@ double *es_ref_doubles(int n);
 double *es_ref_of_layer(const es_ref_model *ref, int layer, const char *name);
 
 /**
- * Returns the matrix used in products: MODULE.weight, normalised if the
- * architecture requires it. The matrix is row-major (in,out); the caller frees
- * it.
+ * Returns the matrix by which activations are multiplied: MODULE.weight,
+ * normalised if the architecture requires it. The matrix is row-major (in,out);
+ * the caller frees it.
  */
 double *es_ref_weight(const es_ref_model *ref, int layer, const char *module);
 

@@ -526,8 +526,8 @@ __global__ void __launch_bounds__(ES_MMA_THREADS, 2)
     dkv_pass<A, WIDTH, M, N, KIND, OWN_FACTOR>(
         &call, &rows, own, stages, known, queries, place.head, place.first,
         place.first + es_mma_warp() * 16 * M);
-    /* `place` is computed again, because keeping it during the loops would
-     * occupy registers. */
+    /* `place` is computed again, because keeping its value during the loops
+     * would occupy registers. */
     place = keys_of_block<WIDTH>(call.n_ctx);
     write_keys<A, WIDTH, M>(&call, &rows, k, OWN_FACTOR ? 1 : call.scale,
                             place);

@@ -623,8 +623,8 @@ typedef struct es_ops {
 /** Precision of activations and matrix products. Statistics, parameters and
  *  sums are always f32 or f64. */
 typedef enum es_precision {
-    ES_FP32, /* exact f32 products, for comparisons */
-    ES_TF32, /* f32 activations, products with 10-bit mantissas */
+    ES_FP32, /* exact f32 matrix products, for comparisons */
+    ES_TF32, /* f32 activations, matrix products with 10-bit mantissas */
     ES_BF16,
     ES_FP16,
     ES_N_PRECISIONS
