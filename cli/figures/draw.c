@@ -342,7 +342,7 @@ static void end(es_drawing *drawing)
 }
 
 /* Draws the composite page, which contains several figures (--figure A+B). The
- * caller must call end() on the drawings (options->n_parts), also after an
+ * caller must call end() on all options->n_parts drawings, even after an
  * error. */
 static es_status draw_composite(es_picture **out,
                                 es_drawing drawings[ES_COMPOSITE_MOST],

@@ -46,8 +46,8 @@ es_status es_output_open_run(es_output **out, es_writer **writer,
 es_status es_output_status(const es_output *output, es_status status);
 
 /**
- * Returns true if the last message concerns the output's temporary file instead
- * of an input.
+ * Returns true if the last error message is about the output's temporary file
+ * and not about an input.
  */
 bool es_output_is_blamed(const es_output *output);
 

@@ -85,8 +85,8 @@ void es_draw_bar(const es_canvas *canvas, const es_color_scale *scale,
     es_axis axis = axis_of(scale, y, height);
     double right = x + BAR_WIDTH;
     int n = scale->low < scale->high ? es_colormap_levels(scale->map) : 1;
-    /* Each level extends to the bottom of the bar, so that no gap shows between
-       levels. */
+    /* Each colour is drawn down to the bottom of the bar, and the next colour
+       over it, so that no gap shows between two colours. */
     for (int i = 0; i < n; i++) {
         double top = height * i / n;
         es_picture_rect(canvas->picture, x, y + top, BAR_WIDTH, height - top,

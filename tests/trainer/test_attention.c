@@ -167,8 +167,8 @@ TEST(an_infinite_query_spoils_its_row)
     }
 }
 
-/* With an infinite query and a NaN value in one head, all other heads keep
- * their bits, even those in the same bundle. */
+/* An infinite query and a NaN value in one head change no bit of the results of
+ * other heads, even of heads in the same bundle. */
 TEST(a_broken_narrow_head_does_not_affect_others)
 {
     EACH_VARIANT(kernels)

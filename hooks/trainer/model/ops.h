@@ -47,10 +47,10 @@ enum { ES_MAX_SEQUENCES = 21 };
 /**
  * Forward operations that compute division, inverse root and gate with
  * polynomials (analyzer/polynomial), or that observe the inputs. Each operation
- * adds its inputs and their number to `found`, a single es_findings, which the
- * host has initialised. It computes its result (y or post) with the polynomial
- * `how`; if the result and `how` are NULL, it only observes the inputs.
- * Activations are float32.
+ * adds the number, range and errors of its inputs to `found`, a single
+ * es_findings, which the host has initialised. It computes its result (y or
+ * post) with the polynomial `how`; if the result and `how` are NULL, it only
+ * observes the inputs. Activations are float32.
  */
 typedef struct es_polynomial_ops {
     /** Computes LayerNorm. The error that it adds to `found` is that of (x -
@@ -483,7 +483,7 @@ typedef struct es_ops {
                        const es_mem *control);
     /** Multiplies the columns of q and k of each head in x (n_in,3d) f32 by the
      *  head's factor in factors (H) f32; columns of v are unchanged. With a
-     *  factor of 1 the bits do not change. */
+     *  factor of 1, no bit of q and k changes. */
     void (*scale_heads)(es_backend *backend, es_mem *x, const es_mem *factors,
                         int n_in, int n_head, int d_model);
 

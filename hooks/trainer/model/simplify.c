@@ -46,7 +46,8 @@ static es_status check_drop(const es_model_config *config,
     return ES_OK;
 }
 
-/* Removes the ranges of the kinds whose bits 1 << kind are set. */
+/* Removes from `arch` the parts with a range of layers whose kind is in
+ * `kinds`, a set of bits 1 << kind. */
 static void remove_ranges(es_arch *arch, unsigned kinds)
 {
     int n = 0;
@@ -78,9 +79,9 @@ static es_status add_ranges(es_arch *arch, const es_model_config *config,
     return es_arch_parse(arch, all);
 }
 
-/* Names in `arch` the layers without FFN: by ScFuFFNi or ScFuFFNe if they are
- * the last or the first ones and every other layer has ScFuFFN, else by
- * NoFFN. */
+/* Writes into `arch` which layers have no FFN: with ScFuFFNi or ScFuFFNe if
+ * these are the last or the first layers and all other layers have ScFuFFN,
+ * otherwise with NoFFN. */
 static es_status drop_ffns(es_arch *arch, const es_model_config *config,
                            const es_layer_set *drop, bool is_fused)
 {
