@@ -47,9 +47,9 @@ enum { ES_MAX_SEQUENCES = 21 };
 /**
  * Forward operations that compute division, inverse root and gate with
  * polynomials (analyzer/polynomial), or that observe the inputs. Each operation
- * adds the number, range and errors of its inputs to `found`, a single
- * es_findings, which the host has initialised. It computes its result (y or
- * post) with the polynomial `how`; if the result and `how` are NULL, it only
+ * adds statistics of its inputs and the error of its result to `found`, a
+ * single es_findings, which the host has initialised. It computes its result (y
+ * or post) with the polynomial `how`; if the result and `how` are NULL, it only
  * observes the inputs. Activations are float32.
  */
 typedef struct es_polynomial_ops {
