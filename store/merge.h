@@ -13,11 +13,11 @@ typedef es_status es_merge_handler(es_writer *writer, es_reader *reader,
                                    size_t run);
 
 /**
- * Copies every run of `reader` with its series, samples and events, bit by bit,
- * including uuid, times and status. A run whose uuid is already in the target
- * is skipped and counted. A damaged sample is copied as missing values, with an
- * event of the kind "damaged". If a sample has no checksum, a checksum is
- * computed from its values.
+ * Copies every run of `reader` with its series, samples and events, bit for
+ * bit, including uuid, times and status. A run whose uuid is already in the
+ * target is skipped and counted. A damaged sample is copied as missing values,
+ * with an event of the kind "damaged". If a sample has no checksum, a checksum
+ * is computed from its values.
  *
  *   n_copied, n_skipped   incremented
  *   handler               called for each copied run; may be NULL

@@ -138,7 +138,7 @@ static es_status query_runs(PGresult **out, es_remote *remote, const char *what,
     char *sql;
     if (asprintf(&sql, "SELECT %s FROM entropy_scan.run WHERE true%s%s", what,
                  remote->where, order) < 0)
-        return es_fail(ES_ENOMEM, "out of memory for a query");
+        return es_fail(ES_ENOMEM, "out of memory while building a query");
     es_status status =
         es_postgres_query(out, remote->postgres, sql, remote->n_parameters,
                           (const char *const *)remote->parameters);

@@ -29,13 +29,13 @@ bool es_cost_has_sizes(const es_cost_shape *shape);
 
 /** Counts over all layers of a model. */
 typedef struct es_layer_counts {
-    double normed; /* layers with LN or RN */
+    double normed; /* number of layers with LayerNorm (LN) or RMSNorm (RN) */
     double norms;  /* number of LayerNorms or RMSNorms, one in each sub-block */
-    double ffns;   /* layers with an FFN */
-    double fused;  /* layers whose FFN is ScFuFFN */
-    double gelus;  /* layers whose FFN has a GELU: G, GT, GS */
-    double relus;  /* layers whose FFN has a ReLU: R, LR */
-    double swiglus; /* layers whose FFN has SwiGLU */
+    double ffns;   /* number of layers with an FFN */
+    double fused;  /* number of layers whose FFN is ScFuFFN */
+    double gelus;  /* number of layers whose FFN has a GELU (G, GT, GS) */
+    double relus;  /* number of layers whose FFN has a ReLU (R, LR) */
+    double swiglus; /* number of layers whose FFN has SwiGLU */
 } es_layer_counts;
 
 /**
@@ -61,27 +61,36 @@ double es_cost_n_projections(const es_cost_shape *shape);
 
 /**
  * Returns the FLOPs of all layers over ctx = T tokens, without embeddings and
- * without the output layer.
+ * without the output layer. Here d is d_model, and m is mlp_mult.
  *
- * Per layer and token: an FFN takes 4 m d^2 (16 d^2 for m = 4), SwiGLU's three
- * matrices 6 m d^2, a fused FFN 2 d^2, a removed one 0; attention takes 8 d^2 +
- * 2 T d + d (T + 1), a gate's matrix 2 d^2. If queries and keys have separate
- * widths a and k, attention takes 4 d (a + k) + 2 T a + a (T + 1). Activations,
- * norms and softmax are not counted, so architectures that differ only in these
- * have equal FLOPs. Simplified attention is counted as in AERO, 4 d^2 + 2 d (T
- * + 1): in simplified attention both products with the causal matrix skip its
- * zeros, while in ordinary attention only the second product does. Both results
- * are NaN if a size is below 1. Source: AERO, appendix E.
+ * The FLOPs per layer and token are
+ *
+ *     FFN          4 * m * d^2 (16 * d^2 for m = 4); SwiGLU 6 * m * d^2;
+ *                  fused 2 * d^2; removed 0
+ *     attention    8 * d^2 + 2 * T * d + d * (T + 1)
+ *     simplified   4 * d^2 + 2 * d * (T + 1)
+ *     gate matrix  2 * d^2
+ *
+ * If the queries have the total width a and the keys the total width k, and
+ * these differ from d, attention takes 4 * d * (a + k) + 2 * T * a +
+ * a * (T + 1).
+ *
+ * Activations, norms and softmax are not counted, so architectures that differ
+ * only in these have equal FLOPs. Simplified attention is counted as in AERO:
+ * both products with the causal matrix skip its zeros, while in ordinary
+ * attention only the second product does. Both results are NaN if a size is
+ * below 1. Source: AERO, appendix E.
  */
 es_flops es_flops_forward(const es_cost_shape *shape, int64_t ctx);
 
 /**
- * Returns the number of weights in the matrices of the layers: 4 d^2 for
- * attention (2 d^2 if simplified; d^2 more with a gate; 2 d (a + k) if queries
- * and keys have separate widths a and k), and for the FFN 2 m d^2 (3 m d^2 for
- * SwiGLU, d^2 if fused, 0 if removed). Embeddings, biases, norms and learnable
- * scalars are not counted; es_flops_forward leaves out the same parts. NaN if a
- * size is below 1.
+ * Returns the number of weights in the matrices of the layers. Here d is
+ * d_model, and m is mlp_mult. Attention has 4 * d^2 weights, simplified
+ * attention has 2 * d^2, and a gate adds d^2; if queries and keys have the
+ * total widths a and k, attention has 2 * d * (a + k). An FFN has 2 * m * d^2
+ * weights, SwiGLU has 3 * m * d^2, a fused FFN has d^2, and a removed FFN has
+ * none. Embeddings, biases, norms and learnable scalars are not counted;
+ * es_flops_forward leaves out the same parts. Returns NaN if a size is below 1.
  */
 double es_cost_weights(const es_cost_shape *shape);
 

@@ -70,8 +70,8 @@ typedef struct es_layer_row {
 } es_layer_row;
 
 /**
- * Adds one sample of a layer. A row of missing values changes nothing; a row of
- * NaN ends a streak.
+ * Adds one sample of a layer. A row of missing values changes nothing. A row of
+ * NaN ends the current streak of low samples.
  *
  *   ceiling  ceiling of the run in nats. If it is unknown (NaN), the layer is
  *            only compared with its own past
@@ -100,9 +100,10 @@ typedef struct es_overload_track {
                     n_below is large enough */
     bool came_down; /* true once the share of high heads has come down from its
                        initial value */
-    bool begun, is_brief; /* begun: true once a sample was added; is_brief: true
-                             if the run is recorded from its start and is too
-                             short for the share to come down */
+    bool begun, is_brief; /* begun: true once a sample was added. is_brief:
+                             true if the run is recorded from its start and
+                             has too few steps for the share of high heads to
+                             decrease */
     int64_t onset, last;  /* onset: step of the first of the n_mild samples;
                              last: step of the newest sample */
     double value;         /* largest share of high heads since `onset` */

@@ -58,7 +58,9 @@ void es_rule_history_add(es_rule_history *history, double value)
     es_history_add(&history->scaled, ldexp(value, history->shift));
 }
 
-/* Returns reference i, a median or a baseline value; NaN before it exists. */
+/* Returns the number with which the rule compares unit i (a head, a layer or
+   the run): the median of the unit's past values, or the unit's value in the
+   baseline. Returns NaN before this number exists. */
 static double reference_of(const es_rule_state *state, size_t i, int64_t step)
 {
     if (state->histories) {

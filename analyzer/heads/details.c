@@ -1,5 +1,6 @@
-/* Provides the table of details as an array, for code that looks up details by
- * name: the standard series of run files, the colour scales, the recorder. */
+/* Provides the table of details.h as an array, in which other code looks up
+ * details by name: the standard series of run files, the colour scales and the
+ * recorder. */
 #include "analyzer/heads/details.h"
 
 #include <string.h>

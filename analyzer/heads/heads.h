@@ -22,8 +22,8 @@
 
 /**
  * Returns true if the weights of a row add up to 1. Softmax divides by the sum
- * of its weights, PowerSoftmax by a larger number (so the sum is below 1),
- * scaled ReLU by a length.
+ * of its weights, PowerSoftmax by a larger number (so the sum is below 1), and
+ * scaled ReLU by the length of the row.
  */
 ES_HEADS_FUNCTION bool es_weights_sum_to_one(es_attention_kind kind)
 {
@@ -143,8 +143,9 @@ typedef enum es_head_reduction {
     ES_HEADS_MEAN,
     ES_HEADS_SINKS,        /* share of rows whose weight on key 0 exceeds
                               ES_SINK_THRESHOLD */
-    ES_HEADS_LOWEST_MEAN,  /* lowest of the means over each sequence's rows */
-    ES_HEADS_HIGHEST_MEAN, /* highest of the means over each sequence's rows */
+    ES_HEADS_LOWEST_MEAN,  /* smallest of the sequences' means over their
+                              rows */
+    ES_HEADS_HIGHEST_MEAN, /* largest of the sequences' means over their rows */
     ES_HEADS_LARGEST,
     ES_HEADS_SUM,       /* sum over all rows, including non-finite rows */
     ES_HEADS_NOT_FINITE /* number of non-finite rows */

@@ -445,7 +445,7 @@ static es_status compute_tests(es_comparison *comparison)
 {
     testing t = {.comparison = comparison};
     const size_t n = comparison->n_runs;
-    const char *what = "the statistical tests of the runs";
+    const char *what = "the workspace of the statistical tests";
     es_status status;
     if ((status = es_alloc(&t.chosen, n, sizeof *t.chosen, what)) < 0 ||
         (status = es_alloc(&t.a, n, sizeof *t.a, what)) < 0 ||

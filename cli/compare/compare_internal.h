@@ -83,7 +83,7 @@ typedef struct es_configuration {
     es_bands bands;         /* distribution of the heads of all runs over the
                                bands */
     es_mean mean;           /* mean of the finite values of `final`, with its
-                               interval */
+                               confidence interval */
     es_evidence evidence;   /* all values are NaN without a baseline, and for
                                the configuration of the baseline */
 } es_configuration;

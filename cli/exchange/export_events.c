@@ -68,7 +68,7 @@ static void put_value(es_event_builder *event, tag_text *buffer,
         es_event_put_scalar(event, buffer->text, value);
     else
         event->status =
-            es_fail(ES_ENOMEM, "out of memory for the tag of a scalar");
+            es_fail(ES_ENOMEM, "out of memory while writing a scalar's tag");
 }
 
 /* Returns the mean of the measured heads; a missing value if no head is

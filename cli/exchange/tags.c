@@ -188,7 +188,7 @@ const char *es_tag_without_phase(es_phase *phase, const char *tag)
 }
 
 /* Matches the tag with the pattern that the user gave. If the pattern has no
-   {series}, the series has the name in the rules. */
+   {series}, the series gets the name in rules->series. */
 static bool match_given(match *out, const char *tag, const es_tag_rules *rules)
 {
     *out = (match){.layer = -1, .head = -1};

@@ -2,7 +2,7 @@
  * Draws several figures on one page. Each figure is drawn twice: first alone,
  * to find its natural width, margins and legend; then with the common width and
  * margins. The second drawings are stacked vertically.
- * */
+ */
 #include "cli/figures/drawing.h"
 #include "render/picture.h"
 
@@ -105,9 +105,9 @@ static es_status stack(es_picture **out, const part *parts, size_t n)
     return status;
 }
 
-/* Draws all figures with a common layout, in which `many` chooses the number of
- * columns, as in align(). `height` is the page height in points; 0 means the
- * natural height. */
+/* Draws all figures with a common layout. As in align(), `many` selects the
+ * largest number of columns of any figure instead of the smallest. `height` is
+ * the page height in points; 0 means the natural height. */
 static es_status draw_aligned(part *parts, size_t n, double height, bool many)
 {
     es_status status;

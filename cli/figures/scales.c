@@ -1,5 +1,5 @@
-/* Draws the figure scales: the learnable scales alpha and beta of ScFFN blocks
- * by layer. */
+/* Draws the figure named "scales", which shows the learnable scales alpha and
+ * beta of ScFFN blocks by layer. */
 #include "render/figures/curves.h"
 
 #include "cli/figures/source.h"

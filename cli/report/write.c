@@ -39,7 +39,8 @@ static es_status print_summary(filling *f)
     es_json json;
     FILE *stream = es_text_stream(&f->summary, &f->n_summary);
     if (!stream)
-        return es_fail(ES_ENOMEM, "out of memory for the summary");
+        return es_fail(ES_ENOMEM,
+                       "out of memory while writing the summary of the runs");
     es_json_begin(&json, stream, &f->options->summary.max, f->report->observed);
     json.advice_by_name = true;
     for (size_t i = 0; i < f->report->n_runs; i++)
@@ -49,7 +50,8 @@ static es_status print_summary(filling *f)
     const bool whole = !ferror(stream);
     return fclose(stream) == 0 && whole
                ? ES_OK
-               : es_fail(ES_ENOMEM, "out of memory for the summary");
+               : es_fail(ES_ENOMEM,
+                         "out of memory while writing the summary of the runs");
 }
 
 /* Compresses the summary. With many runs, the compressed size is about a tenth
@@ -62,7 +64,8 @@ static es_status pack_summary(filling *f)
         return status;
     if (compress2(f->packed, &f->n_packed, (const unsigned char *)f->summary,
                   f->n_summary, Z_BEST_COMPRESSION) != Z_OK)
-        return es_fail(ES_ENOMEM, "out of memory for the summary");
+        return es_fail(ES_ENOMEM,
+                       "out of memory while writing the summary of the runs");
     return ES_OK;
 }
 

@@ -274,8 +274,8 @@ void es_summary_set_max(es_run_summary *summary, double observed)
                               summary->ceiling, ctx_of(summary));
     /* Values cannot be assigned to bands if the upper edge m is unknown. */
     bool known = !isnan(summary->m) || isnan(summary->peak);
-    /* A value of m that the user gives is in nats, not relative to a
-       ceiling. */
+    /* If the user has given the upper edge m as a number, it is in nats and not
+       relative to a ceiling. */
     bool scaled = summary->scaled && summary->max.policy != ES_MAX_NUMBER;
     es_bands_count(&summary->bands, scaled ? summary->scaled : summary->values,
                    summary->shape == ES_SHAPE_HEAD && known ? n : 0,

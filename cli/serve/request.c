@@ -183,7 +183,7 @@ es_status es_serve_request_check(const es_serve_request *request)
     if (!request->n_runs)
         return es_fail(ES_EUSAGE, "no run given: add run=KEY");
     if (is_single && request->n_runs > 1)
-        return es_fail(ES_EUSAGE, "give one run");
+        return es_fail(ES_EUSAGE, "more than one run given: give one run=KEY");
     if (needs_name && !request->n_names)
         return es_fail(ES_EUSAGE, "no series given: add name=NAME");
     if (request->ask == ES_SERVE_DRAW && !request->n_figures)

@@ -96,7 +96,8 @@ static es_status put_value(FILE *out, script *s, const char *value, bool later)
     }
     FILE *text = es_text_stream(&quoted, &size);
     if (!text)
-        return es_fail(ES_ENOMEM, "out of memory for a command line");
+        return es_fail(ES_ENOMEM,
+                       "out of memory while filling in a command line");
     if (!s->quote) {
         es_slurm_print_word(text, value);
     } else {
@@ -138,11 +139,11 @@ static es_status fill_word(FILE *out, const char *word, script *s,
         else if (later && strcmp(next.key, ES_SWEEP_RUN) == 0)
             fputs("{" ES_SWEEP_RUN "}", out);
         else
-            status =
-                es_fail(ES_EUSAGE,
-                        "{%s}: neither a key of the sweep nor {" ES_SWEEP_RUN
-                        "} or {" ES_SWEEP_NAME "}",
-                        next.key);
+            status = es_fail(
+                ES_EUSAGE,
+                "{%s}: unknown placeholder: expected a key of the sweep, "
+                "{" ES_SWEEP_RUN "} or {" ES_SWEEP_NAME "}",
+                next.key);
         if (status < 0)
             break;
     }
@@ -183,10 +184,12 @@ es_status es_sweep_template_fill(char ***out, char *const *words,
         size_t size = 0;
         FILE *text = es_text_stream(&(*out)[i], &size);
         if (!text)
-            return es_fail(ES_ENOMEM, "out of memory for a command line");
+            return es_fail(ES_ENOMEM,
+                           "out of memory while filling in a command line");
         status = fill_word(text, words[i], &s, values, n, later);
         if (fclose(text) != 0 && status == ES_OK)
-            status = es_fail(ES_ENOMEM, "out of memory for a command line");
+            status = es_fail(ES_ENOMEM,
+                             "out of memory while filling in a command line");
     }
     return status;
 }

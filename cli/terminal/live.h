@@ -20,8 +20,8 @@ typedef struct es_live_file {
 
 typedef struct es_live {
     const es_summary_options *options; /* as given */
-    /* Options with which the runs are summarised; `series` is the series
-     * shown. */
+    /* Options with which the runs are summarised; the member `series` is the
+     * series that is shown. */
     es_summary_options summary;
     /* Name of the series that the user chose by a key; owned. NULL if the user
      * chose none. */

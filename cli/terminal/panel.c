@@ -349,9 +349,8 @@ typedef struct sheet {
     const es_panel_plan *plan;
     int64_t from, to; /* range of steps of all sparklines */
 
-    int64_t *steps;                  /* steps of the points of one sparkline, as
-                                        many as the sparkline has points */
-    float *values;                   /* values of the points of one sparkline */
+    int64_t *steps;                  /* step of each point of one sparkline */
+    float *values;                   /* value of each point of one sparkline */
     es_spark_column *columns, *line; /* (n) */
     size_t n;
 } sheet;

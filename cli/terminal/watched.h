@@ -85,7 +85,10 @@ const char *es_watched_line_name(int line);
 /** Returns the number of sparklines that have samples. */
 int es_watched_n_lines(const es_watched *run);
 
-/** Sets the largest entropy (m) of n runs, at which their colour scale ends. */
+/**
+ * Sets the upper end of the colour scale of n runs to the largest entropy of
+ * all these runs.
+ */
 void es_watched_set_max(es_watched *runs, size_t n);
 
 /**

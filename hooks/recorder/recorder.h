@@ -122,7 +122,7 @@ ES_API es_status es_recorder_push(es_recorder *recorder, int series,
 /**
  * Records an attention map, whose cells are mean attention weights of a block
  * of queries to a block of keys. Maps should be recorded at a few steps only,
- * because each map takes 4 size^2 bytes in the ring buffer and in the file.
+ * because each map takes 4 * size^2 bytes in the ring buffer and in the file.
  *
  *   head    0..H-1, or ES_MAP_MEAN: the mean over the layer's heads
  *   values  (size, size), row-major; NaN and es_missing() as in store/map.h

@@ -113,12 +113,14 @@ es_status es_train_compare_ranks(es_transport *transport, es_trainer *trainer)
     FILE *out = status == ES_OK ? es_text_stream(&text, &n) : NULL;
     if (status == ES_OK && !out)
         status =
-            es_fail(ES_ENOMEM, "out of memory for the settings of all ranks");
+            es_fail(ES_ENOMEM,
+                    "out of memory while comparing the settings of all ranks");
     if (status == ES_OK) {
         write_lines(out, trainer, weights);
         if (fclose(out) != 0)
-            status = es_fail(ES_ENOMEM,
-                             "out of memory for the settings of all ranks");
+            status = es_fail(
+                ES_ENOMEM,
+                "out of memory while comparing the settings of all ranks");
     }
     if (status == ES_OK)
         status = gather_texts(&all, &size, transport, text);

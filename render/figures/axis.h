@@ -35,7 +35,7 @@ static inline void es_range_add(es_range *range, double value)
 
 void es_range_add_all(es_range *range, const float *values, size_t n);
 
-/** The ticks of an axis: n >= 0 ticks at first, first + step, first + 2 step,
+/** The ticks of an axis: n >= 0 ticks at first, first + step, first + 2 * step,
  *  ... */
 typedef struct es_ticks {
     double first, step;

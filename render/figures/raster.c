@@ -199,8 +199,9 @@ static const char *fitting(const char *name, const es_box *box)
     return width <= box->height + BEYOND ? name : NULL;
 }
 
-/* Chooses the names of the two images. If one of the names does not fit, sets
- * both to NULL. One common name is then used; it suits both images, because the
+/* Chooses the names that are drawn next to the image of the layers and the
+ * image of the heads. If one of the names does not fit, sets both to NULL. The
+ * caller then draws a single name for both images, which is correct because the
  * rows of both are numbered by layer. */
 static void name_images(const char *names[2], const es_raster_panel *panel,
                         const es_box *layers, const es_box *heads)

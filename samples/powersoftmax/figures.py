@@ -84,8 +84,9 @@ class Plot:
         return self.top + (self.high - value) / (self.high - self.low) * self.height
 
     def points(self, series, mark, text, shift=0):
-        """Draws a dot for each run, `shift` to the right of its place, and the mark and the
-        line of the means, with a gap where a run is missing. Adds `text` to the legend."""
+        """Draws a dot for each run, and a line with marks through the means over the seeds,
+        which has a gap where a run is missing. `shift` moves everything to the right. Adds
+        `text` to the legend."""
         line = []
         for i, values in enumerate(series):
             x = self.x(i) + shift

@@ -14,7 +14,7 @@
 #
 # Existing runs are skipped. Environment: SEEDS="1 2 3"; BASE and MORE, the steps before and after
 # the checkpoint; STEPS, the steps of the study; ONLY='p*', a pattern of the names of the runs to
-# train. Options are passed to every training.
+# train. The options are passed to every training run.
 set -eu
 [ $# -ge 3 ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 what=$1 tokens=$2 to=$3

@@ -65,8 +65,8 @@ def read_weights(path, layer):
 
 
 def operations(weights, n_head, ctx, activation):
-    """Returns the operations as [(name, function, arguments, n)], where n is the number
-    of elements among which the cost is divided, or 0."""
+    """Returns the operations as [(name, function, arguments, n)]. The cost of an operation is
+    divided by its number n of elements; it is not divided if n is 0."""
     import jax
     import jax.numpy as jnp
     import numpy as np

@@ -22,7 +22,8 @@ typedef struct es_postgres_url {
     char *conninfo; /* connection string for libpq, with the password */
     char *base;     /* conninfo without the password:
                        postgresql://user@host/db?service=x */
-    char *shown;    /* `base` with where= and run=, for messages and tables */
+    char *shown;    /* the same as `base`, followed by where= and run= if they
+                       are given; for messages and tables */
     char *where;    /* decoded conditions from the URL's parameter where=, or
                        NULL */
     char *run;      /* decoded uuid from the URL's parameter run=, or NULL */

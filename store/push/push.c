@@ -81,9 +81,10 @@ static es_status check_tables(es_pusher *pusher)
                          pusher->postgres->base, (long long)version,
                          ES_POSTGRES_VERSION);
     if (status == ES_OK && version < 1)
-        status = es_fail(ES_EFORMAT,
-                         "%s: the schema entropy_scan is not ours: drop it",
-                         pusher->postgres->base);
+        status = es_fail(
+            ES_EFORMAT,
+            "%s: the schema entropy_scan was not made by this program: drop it",
+            pusher->postgres->base);
     return status;
 }
 

@@ -8,7 +8,7 @@
  * A push compares a digest of each series in the database with the file. If
  * they differ, for example after training was resumed from an earlier step, the
  * first sample that differs and all later ones are replaced. Values are written
- * bit by bit; a damaged sample is written as missing values.
+ * bit for bit; a damaged sample is written as missing values.
  */
 #ifndef ES_PUSH_H
 #define ES_PUSH_H

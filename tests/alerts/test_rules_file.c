@@ -207,7 +207,7 @@ TEST(wrong_lines_are_named)
         {"[rule 1a]\n", "expected a name of up to 40 lower-case letters"},
         {"[rule nan]\n", "r.ini:1: rule nan: a flag has this name"},
         {RULE "below = 1\n[rule a]\n",
-         "r.ini:4: rule a: the file has a rule of this name"},
+         "r.ini:4: rule a: an earlier rule of the file has this name"},
         {"\n[rule a]\nbelow = 1\n", "r.ini:2: rule a: no series"},
         {RULE, "r.ini:1: rule a: no threshold: add one of above, below"},
         {RULE "below=1\nabove=1", "r.ini:4: rule a: more than one threshold"},

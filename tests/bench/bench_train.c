@@ -2,8 +2,10 @@
  * Compares the time of a training step with a lower limit: the time of its
  * matrix products and of the AdamW update alone. Both alternate in one process,
  * and the fastest round counts. One thread is measured in CPU time, which other
- * load does not increase, and all threads in wall time. Each line of the output
- * states its target.
+ * load does not increase, and all threads in wall time. A line of the output
+ * ends with its target if it has one: the smallest acceptable ratio of the
+ * limit to the measured time, or, if two architectures are compared, the
+ * largest acceptable ratio of their times.
  *
  * bench_train --serve NAME ARCH THREADS PRECISION WHAT executes one step of a
  * problem for each line of standard input, and prints the seconds and the loss;
@@ -23,7 +25,8 @@
 typedef struct problem {
     const char *name, *arch;
     int n_layer, n_head, d_model, ctx, batch, vocab;
-    int n_rounds;  /* number of rounds; 0: only for --serve */
+    int n_rounds;  /* number of rounds; a problem with 0 rounds is used only by
+                    * --serve */
     double target; /* 0: no target */
 } problem;
 

@@ -203,8 +203,7 @@ exits 'a page holds at most eight figures' 2 'a page holds at most 8 figures' \
     "$scan" cost SM --figure flops+flops+flops+flops+flops+flops+flops+flops+flops -o a.svg
 "$scan" cost SM SM+LN SM+R SM+G SM+LN+R SM+LN+G SM+ScFuFFN SM+ScFuFFNi6 --for page --figure flops -o edge.svg
 file_has "a small part of the last bar is labelled at the page's edge" edge.svg '>906M<'
-# A profile of SecretFlow, in which only the second run of each operation
-# counts.
+# A profile as SecretFlow prints it. Only the second run of each operation may be counted.
 cat >profile.txt <<'END'
 operation softmax 0
 [info] [Profiling] SPU execution softmax completed, execution took 9.5s, total
@@ -219,8 +218,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
 import measure
 print(measure.profile(open("profile.txt").read()))' "$root/samples/private-inference"
-# Makes the header of a checkpoint, from which a measured run takes its
-# vocabulary.
+# Makes a file that contains only the header of a checkpoint, from which measure.py reads the size
+# of the vocabulary.
 python3 -c 'import json, struct, sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])

@@ -204,7 +204,8 @@ TEST(another_attention_uses_the_same_arrays)
         es_weights *weights = open_weights();
         es_assert_ok(es_arch_parse(&config.arch, pairs[i][1]));
         snprintf(note, sizeof note,
-                 "weights of %s continue as %s, a different function",
+                 "weights of %s continue as %s, which computes a "
+                 "different function",
                  pairs[i][0], pairs[i][1]);
         es_model *model = load(weights, &config, note);
         for (size_t a = 0; a < es_model_n_arrays(model); a++) {

@@ -248,7 +248,7 @@ static bool is_pinned(const void *memory, size_t bytes)
 cudaError_t cudaMalloc(void **out, size_t bytes)
 {
     BEGIN();
-    outside_captures("memory is reserved in a capture");
+    outside_captures("device memory is allocated during a stream capture");
     *out = hold(bytes);
     return *out ? cudaSuccess : cudaErrorMemoryAllocation;
 }
@@ -257,7 +257,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
  * released at the end of the process. */
 cudaError_t cudaFree(void *memory)
 {
-    outside_captures("memory is freed in a capture");
+    outside_captures("device memory is freed during a stream capture");
     drop(memory);
     BEGIN();
     return cudaSuccess;
@@ -278,7 +278,8 @@ cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags)
     return *out ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
-/* The real runtime may refuse NULL, so the fake always does. */
+/* The real runtime is allowed to refuse NULL, so the fake always refuses
+ * NULL. */
 cudaError_t cudaFreeHost(void *memory)
 {
     if (!memory)
@@ -296,9 +297,10 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
 {
     (void)stream;
     BEGIN();
-    outside_captures("a copy to or from page-locked memory is captured");
+    outside_captures(
+        "memory is copied to or from the host during a stream capture");
     if (!is_pinned(kind == cudaMemcpyHostToDevice ? from : to, bytes))
-        illegal("a copy without page-locked memory");
+        illegal("a copy uses host memory that is not page-locked");
     memcpy(to, from, bytes);
     return cudaSuccess;
 }
@@ -326,7 +328,8 @@ cudaError_t cudaEventElapsedTime(float *out, cudaEvent_t first,
 {
     (void)first, (void)last;
     BEGIN();
-    outside_captures("a time is read in a capture");
+    outside_captures(
+        "the time between two events is read during a stream capture");
     *out = 1;
     return cudaSuccess;
 }
@@ -335,13 +338,13 @@ ENDS(cudaEventDestroy, cudaEvent_t)
 ENDS(cudaGraphDestroy, cudaGraph_t)
 ENDS(cudaGraphExecDestroy, cudaGraphExec_t)
 QUEUES(cudaStreamSynchronize, (cudaStream_t stream __attribute__((unused))),
-       "a wait for a stream in a capture")
+       "the host waits for a stream during a stream capture")
 QUEUES(cudaStreamQuery, (cudaStream_t stream __attribute__((unused))),
-       "a query of a stream in a capture")
+       "a stream is queried during a stream capture")
 QUEUES(cudaGraphLaunch,
        (cudaGraphExec_t graph __attribute__((unused)),
         cudaStream_t stream __attribute__((unused))),
-       "a graph is launched in a capture")
+       "a graph is launched during a stream capture")
 
 /* State of an event: the stream that last recorded it, and whether the
  * recording was captured. A capture consists of a trunk, which is the stream
@@ -359,7 +362,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     BEGIN();
     if (captures && stream != trunk && !has_branch)
-        illegal("a capture uses an event of an uncaptured stream");
+        illegal(
+            "an event is recorded in a stream that is not part of the capture");
     *(recorded *)(void *)event = (recorded){stream, captures};
     return cudaSuccess;
 }
@@ -367,9 +371,9 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
     BEGIN();
-    outside_captures("the host waits in a capture");
+    outside_captures("the host waits for an event during a stream capture");
     if (((recorded *)(void *)event)->is_captured)
-        illegal("a wait for a captured event");
+        illegal("the host waits for an event that was recorded in a capture");
     return cudaSuccess;
 }
 
@@ -380,8 +384,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
     (void)flags;
     BEGIN();
     if (known->is_captured != captures)
-        illegal("a wait for an event: only the stream or only the event is "
-                "captured");
+        illegal("a stream waits for an event, but only one of the two belongs "
+                "to the capture");
     if (captures && stream != trunk)
         has_branch = true;
     else if (captures && known->stream != trunk)
@@ -394,7 +398,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream,
 {
     (void)mode;
     BEGIN();
-    outside_captures("a capture within a capture");
+    outside_captures("a capture begins within another capture");
     captures = true;
     trunk = stream;
     has_branch = false;
@@ -468,7 +472,7 @@ void __cudaRegisterFunction(void **handle, const char *function, char *device,
 #define NOT_OURS(name)                                                         \
     void name(void)                                                            \
     {                                                                          \
-        illegal("an unchecked launch");                                        \
+        illegal("a kernel is launched without checking the result");           \
     }
 NOT_OURS(__cudaPopCallConfiguration)
 NOT_OURS(__cudaLaunchKernel)
@@ -479,7 +483,7 @@ static int find(const void *function)
     for (int i = 0; i < n_kernels; i++)
         if (kernels[i].function == function)
             return i;
-    illegal("an unregistered kernel");
+    illegal("the launched kernel is not registered");
 }
 
 cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute a,
@@ -517,14 +521,14 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *how,
     if (how->numAttrs > 0 &&
         (setting("major", 9, NULL) < 9 || how->numAttrs > 1 ||
          how->attrs->id != cudaLaunchAttributeProgrammaticStreamSerialization))
-        illegal("a launch attribute that the device does not support");
+        illegal("a launch has an attribute that the device does not support");
     if (grid.x < 1 || grid.x > INT32_MAX || grid.y < 1 || grid.y > 65535 ||
         grid.z < 1 || grid.z > 65535)
-        illegal("a grid that no device supports");
+        illegal("a launch has a grid that no device supports");
     if (block.x < 1 || block.x > 1024 || block.y != 1 || block.z != 1)
-        illegal("a block that no device supports");
+        illegal("a launch has a block that no device supports");
     if (shared > kernels[kernel].shared)
-        illegal("more shared memory than the kernel has requested");
+        illegal("a launch uses more shared memory than was requested");
     return cudaSuccess;
 }
 

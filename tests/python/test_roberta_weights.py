@@ -204,7 +204,7 @@ def test_training_continues_and_transformers_reads_the_result(
         tmp_path / "x.tok", "--out", tmp_path / "train.db", "-q", "--checkpoint",
         tmp_path / "kept", *"--batch 4 --steps 1000 --lr 0.01 --eval-every 0".split())
     assert code == 0, said
-    assert ("continue as PSM(4,1e-4)+LN+G, a different function" in said) == is_power
+    assert ("continue as PSM(4,1e-4)+LN+G, which computes a different function" in said) == is_power
     losses = es.open(str(tmp_path / "train.db")).values("loss")
     # A model that only knows the frequencies of tokens has a loss of ln 53 = 3.97.
     assert losses[0] > 4 and losses[-20:].mean() < 2

@@ -114,8 +114,8 @@ def test_one_model_in_two_threads_is_recorded(tmp_path, monkeypatch):
 
 
 def test_threads_share_a_graph(tmp_path, monkeypatch):
-    """A thread also uses the shared graph while another thread is inside a watched
-    model."""
+    """A thread can use the compiled graph that it shares with another thread while the other
+    thread is inside a watched model."""
     torch._dynamo.reset()
     model, other, path = stack(Attention), stack(Meeting), str(tmp_path / "two.db")
     alone = entropy_alone(model, batches(0), str(tmp_path / "one.db"))

@@ -30,7 +30,7 @@ static const struct field {
 
 /* Values that overwrite words of the shared memory. The fourth is a valid
  * position in the ring buffer of this recording; the last is the value that the
- * kernel stores if the owner dies. */
+ * kernel stores in a robust lock whose owner has died. */
 static const uint32_t patterns[] = {0, UINT32_MAX, 0x9e3779b9, 8 * 168,
                                     FUTEX_OWNER_DIED};
 enum { N_PATTERNS = sizeof patterns / sizeof *patterns };

@@ -78,7 +78,8 @@ TEST(heights_are_proportional_to_values)
 {
     bundle *b = bundle_new(3, 2);
     es_picture *picture = drawn(&b->figure);
-    double foot = 0, each = 0; /* y of the value 0; height of the value 1 */
+    double foot = 0, each = 0; /* y coordinate of the value 0, and height of a
+                                  bar of value 1 */
     size_t n = 0;
     for (size_t i = 0; i < picture->n_shapes; i++) {
         const es_picture_shape *s = &picture->shapes[i];

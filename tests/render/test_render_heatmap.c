@@ -204,8 +204,8 @@ TEST(a_requested_size_is_kept)
     assert_sizes_are_kept(draw, &figure, &figure.style);
 }
 
-/* Sets the width and height of a figure with seven panels, each of six layers
- * and four heads, in a figure as wide as a paper's column. */
+/* Draws seven panels, each of six layers and four heads, in a figure as wide as
+ * a paper's column. Returns the width and height of the figure. */
 static void sides_of(double *width, double *height, double tallest,
                      size_t most_columns)
 {

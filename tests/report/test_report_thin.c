@@ -40,7 +40,7 @@ static void make_odd(float *values, int k, oddity odd)
         values[1] = es_missing();
 }
 
-/* Thins the samples 0 to n - 1, where sample k is at step 10 k. */
+/* Thins the samples 0 to n - 1, where sample k is at step 10 * k. */
 static es_thin *thin(int n, size_t capacity, oddity odd)
 {
     es_thin *made = NULL;
@@ -188,7 +188,8 @@ TEST(small_series_leave_their_rest_to_others)
     assert_int_equal(shares[1], 500);
     assert_int_equal(shares[2], 500);
     allot(shares, (const size_t[]){10, 30, 1000}, 3, 800);
-    /* The second series is smaller than half of what the first leaves. */
+    /* The first series leaves 700 of 800 values. The second series needs less
+     * than half of these values and therefore fits completely. */
     assert_int_equal(shares[1], 300);
     assert_int_equal(shares[2], 400);
     allot(shares, (const size_t[]){10, 30, 1000}, 3, 0);

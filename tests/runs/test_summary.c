@@ -1,5 +1,5 @@
-/** Tests summaries of runs that are read from files: contents, flags, and
- *  strings about them. */
+/** Tests the summaries of runs that are read from files: their contents, their
+ *  flags, and their descriptions as text. */
 #include "cli/runs/summary.h"
 #include "tests/support/paper.h"
 #include "tests/support/recorded.h"

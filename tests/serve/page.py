@@ -175,8 +175,8 @@ def html_and_nan(browser, server):
 
 
 def the_table_follows(browser, options):
-    """The small curves of a table of several runs follow a training; a row that moves
-    keeps the focus; a long title has one gap."""
+    """In a table of several runs, the sparklines follow a training run as it grows, a table row
+    that moves keeps the keyboard focus, and a long title is shortened at one place only."""
     os.mkdir("follow")
     for i in range(4):
         shutil.copy("other.db", f"follow/{i}.db")
@@ -229,7 +229,7 @@ def the_table_follows(browser, options):
 
 
 def the_server_restarts(browser, server, options):
-    """Two tabs stay open while the server is down, and continue when it runs again."""
+    """Two browser tabs stay open while the server is down, and continue when it runs again."""
     first = browser.window()
     browser.new_window()
     tab = Tab(browser, server).open()
@@ -279,8 +279,8 @@ def a_link_shows_the_view(browser, server):
 
 
 def a_frame_has_its_token(browser, server):
-    """A frame that has no cookie gets the token in its address, and then removes the token
-    from the address."""
+    """A browser without the token's cookie gets the token in the page's address. The page then
+    removes the token from the address."""
     browser.forget_cookies()
     browser.open(server.address.split("?")[0] + "?embed=" + server.token + "#log=1")
     tab = Tab(browser, server)
@@ -366,7 +366,8 @@ def texts(root):
 
 
 def the_program_draws(browser, downloads, options):
-    """Panels are saved as the figures of the program that show the same."""
+    """A panel of the page is saved as the same figure that the program entropy-scan draws from the
+    same data."""
     os.mkdir("drawn")
     runs = ["drawn/spiky.db", "drawn/steady.db"]
     for run in runs:

@@ -80,8 +80,8 @@ static float first_head(es_reader *r, const char *name, int64_t step)
 
 typedef struct rows {
     float of[ES_N_ROW_STATISTICS]
-            [2 * B * H * T]; /* (2B,H,T) the first B sequences belong to rank 0,
-                                the others to rank 1 */
+            [2 * B * H * T]; /* shape (2*B, H, T): the first B sequences belong
+                                to rank 0, the others to rank 1 */
 } rows;
 
 /**

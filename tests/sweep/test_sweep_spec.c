@@ -192,8 +192,8 @@ TEST(commands_that_do_not_fit_their_keys_are_refused)
         const char *text, *message;
     } all[] = {
         {"[sweep]\nseed = 1\ncommand = x {lrr} {run}\n[grid]\nlr=1",
-         "s.ini:3: command: {lrr}: neither a key of the sweep nor {run} or "
-         "{name}"},
+         "s.ini:3: command: {lrr}: unknown placeholder: expected a key of "
+         "the sweep, {run} or {name}"},
         {"[sweep]\ncommand = x {run}\n[grid]\nlr=1",
          "s.ini:2: command: {lr} is missing: the sweep varies this key"},
         {"[sweep]\ncommand = x {run}\nseed=1",

@@ -107,14 +107,15 @@ static double distance(const float *a, const float *b, size_t n)
     return sqrt(sum);
 }
 
-/* Expects that the backward pass treats rounding as the identity. The error of
- * each gradient against fp32 may be 1 % of the gradient's norm plus 1e-3.
- * PowerSoftmax is not tested, because
- * its gradient is very sensitive where the scores of a row are small. */
+/* Expects that the backward pass treats rounding as the identity. Each gradient
+ * may differ from that in fp32 by 1 % of the gradient's norm plus 1e-3.
+ * PowerSoftmax is not tested, because its gradient is very sensitive where the
+ * scores of a row are small. */
 static void check_straight_through(const char *arch, es_family family)
 {
     es_model_config config = emulated(arch, family);
-    /* with a tolerance of 0, the penalty has no jump between the two results */
+    /* without the penalty's tolerance gamma the penalty is a continuous
+     * function, so rounding cannot make it jump */
     config.gamma = 0;
     AUTO_BY(es_small_close) es_small_model half = es_small_open(&config);
     config.emulate = ES_EMULATE_NONE;

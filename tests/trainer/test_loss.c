@@ -6,7 +6,8 @@
 #include "tests/support/small_model.h"
 #include "tests/support/test.h"
 
-/* Limits blocks to three rows, so the last block of the 10 rows is shorter. */
+/* Returns the number of rows of logits that are computed at a time. With three
+ * rows per block, the last block of the 10 rows is shorter. */
 static int three_rows(int vocab)
 {
     (void)vocab;

@@ -85,7 +85,7 @@ static void expect_gradient(const char *dir, const es_ref_case *it,
     const bool is_log = es_temperatures_name(t, sizeof t, name);
     AUTO_FREE double *want =
         es_ref_case_array(dir, "grads", is_log ? t : name, n);
-    /* a case stores dL/dt; the gradient for ln t is t dL/dt */
+    /* a case stores dL/dt; the gradient for ln t is t * dL/dt */
     for (size_t i = 0; is_log && i < n; i++)
         want[i] *= exp(model->values[index][i]);
     double distance = 0, norm = 0, count = 0;
@@ -127,8 +127,8 @@ static void check_case(const char *dir)
     es_ref_case_free(&it);
 }
 
-/* Cases in which the entropy has 1e-9 inside the logarithm. The other cases use
- * the trainer's definition, without 1e-9. */
+/* Reference cases whose entropy is computed with log(weight + 1e-9). The other
+ * cases use the trainer's definition, log(weight). */
 static const char *const names[] = {"g01_sm_ln_g",
                                     "g02_sm_ln_gt",
                                     "g03_sm_ln_r",

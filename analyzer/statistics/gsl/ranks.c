@@ -66,7 +66,8 @@ static double permuted_p(const pairs *of, double observed)
                      : affordable > 10000 ? 10000
                                           : affordable;
     const double least = fabs(observed) * (1 - 1e-9);
-    size_t n_extreme = 1; /* starts at 1, which counts the observed order */
+    size_t n_extreme = 1; /* number of orders at least as extreme as the
+                             observed order, which is counted too */
     es_generator generator;
     const gsl_rng *rng = es_generator_begin(&generator);
     for (size_t i = 1; i < n; i++) {

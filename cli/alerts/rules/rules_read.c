@@ -152,7 +152,7 @@ static es_status check_name(parser *p, const char *name)
         if (strcmp(name, p->out->rules[i].name) == 0)
             return es_fail(
                 ES_EUSAGE,
-                "%s: rule %s: the file has a rule of this name already",
+                "%s: rule %s: an earlier rule of the file has this name",
                 here(p), name);
     if (p->out->n == ES_RULES_MOST)
         return es_fail(ES_EUSAGE, "%s: more than %d rules", here(p),
@@ -524,7 +524,8 @@ es_status es_rules_file_parse(es_rules_file *out, const char *path,
         return es_fail(ES_EUSAGE, "%s: expected KEY = VALUE or [SECTION]",
                        place_of(&p, wrong));
     if (wrong < 0 && p.status == ES_OK)
-        return es_fail(ES_ENOMEM, "%s: out of memory for a line", path);
+        return es_fail(ES_ENOMEM, "%s: out of memory while reading a line",
+                       path);
     if (p.status != ES_OK || (p.status = end_section(&p)) != ES_OK)
         return p.status;
     if (p.baseline_needed && !out->baseline)

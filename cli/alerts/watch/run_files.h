@@ -28,8 +28,8 @@ typedef struct es_watch_file {
     size_t n_runs;
     es_follow_counts counts; /* number of all alerts of the file by kind and
                                 severity */
-    uint32_t *of_rules;      /* (number of the user's rules) number of alerts of
-                                each rule; NULL without rules of the user */
+    uint32_t *of_rules;      /* number of alerts of each of the user's rules;
+                                NULL if the user has given no rules */
 } es_watch_file;
 
 /** Callbacks about the files themselves, for a program that shows runs. */

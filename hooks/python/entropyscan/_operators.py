@@ -415,7 +415,7 @@ def _starts(positions: Tensor) -> Tensor | None:
 
 
 def _in_a_row(x: Tensor) -> Tensor:
-    """Reshapes (B,H,T,D) to (1,H,B T,D), one row of packed sequences."""
+    """Reshapes (B, H, T, D) to (1, H, B*T, D), one row of packed sequences."""
     return x if x.shape[0] == 1 else x.transpose(0, 1).flatten(1, 2)[None]
 
 

@@ -270,8 +270,8 @@ class Recording:
         phase: str = "train",
         unit: str | None = None,
     ) -> None:
-        """Records one sample. values has the shape of the series. NaN and missing
-        values are stored bit by bit."""
+        """Records one sample. values has the shape of the series. NaN and missing values are
+        stored bit for bit."""
         with self._lock:
             if self._has_given_up:
                 self.lost += 1

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The recorder's last message, prepared in advance because a signal handler
- * cannot format text. */
+/* The signal handler cannot format text, so it sends prepared messages: `last`
+ * to the trainer through `ring`, and `line` to standard error. */
 static es_ring *ring;
 static es_reply last;
 static char line[ES_MESSAGE_MAX + 32];

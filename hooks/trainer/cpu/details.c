@@ -409,9 +409,10 @@ static double trace(const double *q, const double *k, int n)
     return sum;
 }
 
-/* Returns the largest eigenvalue of G_q G_k as x^T G_k G_q G_k x / x^T G_k x.
- * This quotient converges from below and has twice as many correct digits as x.
- * x, u and w (n) are working memory. */
+/* Returns the largest eigenvalue of G_q G_k, where G_q and G_k are the Gram
+ * matrices of the query and key projections, as x^T G_k G_q G_k x / (x^T G_k
+ * x). This quotient converges from below and has twice as many correct digits
+ * as x. x, u and w (n) are working memory. */
 static double largest_eigenvalue(const double *q, const double *k, int n,
                                  double *x, double *u, double *w)
 {

@@ -7,7 +7,7 @@
  * A block owns 8 rows of a head, one per warp. The other rows (the keys of a
  * query, or the queries of a key) are loaded into shared memory 32 at a time,
  * and each lane multiplies one of these rows by the warp's row. To compute a
- * sum over the other rows, each lane adds up the columns lane + 32 k. Masked
+ * sum over the other rows, each lane adds up the columns lane + 32 * k. Masked
  * rows are never read. Products are summed in the order of columns, so that dy
  * . y equals dy . v to the last bit if a row has a single weight of 1 and y is
  * therefore v.
@@ -20,15 +20,16 @@ enum {
     OTHERS = 32,
     MOST_COLUMNS = 256 / 32, /* maximum number of columns of a row that a lane
                               * computes */
-    BLOCK_FLAGS = 8          /* number of flags that a block reads */
+    BLOCK_FLAGS = 8          /* number of es_flag_rows flags that a block of
+                              * threads reads */
 };
 static_assert(ES_FLAG_ROWS % WARPS == 0,
-              "the rows of a block must share a flag");
+              "all rows of a thread block must share one flag");
 
 /* --- tiles ---------------------------------------------------------------- */
 
-/* Tiles in shared memory. Products of the x arrays give scores, and products of
- * the y arrays give g = dy . v. */
+/* The tiles in shared memory. Dot products of rows of x and other_x give
+ * scores, and dot products of rows of y and other_y give g = dy . v. */
 typedef struct tiles {
     float *x, *y;             /* the rows that the block owns */
     float *other_x, *other_y; /* 32 of the other rows; see the top of this
@@ -147,8 +148,9 @@ static ES_DEVICE float dot_y(const tiles *t)
                t->other_y + (int)threadIdx.x % 32 * t->stride, t->stride);
 }
 
-/* Computes out += sum of weights[j] y[j] for begin <= j < end. Works column by
- * column, so that a narrow head takes no time for columns beyond its width. */
+/* Adds the sum of weights[j] * y[j] for begin <= j < end to `out`. Works
+ * column by column, so that a narrow head takes no time for columns beyond
+ * its width. */
 static ES_DEVICE void gather_columns(float out[MOST_COLUMNS],
                                      const float *weights, const float *y,
                                      int stride, int begin, int end)
@@ -271,10 +273,10 @@ struct attend {
 
 /* --- dq ------------------------------------------------------------------- */
 
-/* Processes all keys of a row. Adds each key, multiplied by the gradient of its
- * score (without the row's factor), to `out`. Returns the sum of dz l over
- * the row. With MEAN, adds nothing to `out` and returns the mean of g - w l.
- * attention.h defines g, w and l; dz is the gradient of a score. */
+/* Processes all keys of a row of the backward pass. attention.h defines g, w
+ * and l; dz is the gradient of a score. Adds each key, multiplied by dz
+ * (without the row's factor), to `out`, and returns the sum of dz * l over the
+ * row. With MEAN, adds nothing to `out` and returns the mean of g - w * l. */
 template <class A, class KIND, bool MEAN>
 static ES_DEVICE float
 go_through_keys(const es_attention_call<A> *call, const tiles *t, int head,
@@ -306,11 +308,11 @@ go_through_keys(const es_attention_call<A> *call, const tiles *t, int head,
     return es_warp_sum(sum);
 }
 
-/* Returns the mean that is subtracted from the g (attention.h) of this warp's
- * row. With temperatures, computes the mean from the weights: with a small
- * temperature, a row is nearly a single weight of 1, and the rounding errors of
- * its small g - <g> would be multiplied by 1/t. Otherwise computes the mean as
- * dy . y. */
+/* Returns <g>, the weighted mean that is subtracted from g = dy . v in the
+ * backward pass (attention.h), for this warp's row. Usually computes <g> as dy
+ * . y. With temperatures, computes it from the weights instead: with a small
+ * temperature, a row is nearly a single weight of 1, so g - <g> is small, and
+ * its rounding error would be multiplied by 1 / t. */
 template <class A, class KIND>
 static ES_DEVICE float mean_of_row(const es_attention_call<A> *call,
                                    const tiles *t, int head, int first,

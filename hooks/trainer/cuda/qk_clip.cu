@@ -6,7 +6,7 @@
 /* --- the largest logit ---------------------------------------------------- */
 
 /* Arguments of largest_kernel. The saved values of query t of head h in
- * sequence b are saved[(b n_head + h) n_ctx + t]. */
+ * sequence b are saved[(b * n_head + h) * n_ctx + t]. */
 typedef struct logits_call {
     float *out; /* (H) */
     const es_saved_row *saved;
@@ -20,8 +20,8 @@ typedef struct logits_call {
 static __global__ void largest_kernel(logits_call call)
 {
     es_begin_kernel();
-    /* (2,ES_MAX_WARPS) each warp's largest logit, then 1 for each warp with
-     * a row that is not finite */
+    /* shape (2, ES_MAX_WARPS): first the largest logit of each warp, then 1 for
+     * each warp that has read a row that is not finite */
     ES_DYNAMIC_SHARED(float, shared);
     const int head = (int)blockIdx.x, n_warps = (int)blockDim.x / 32;
     const int n = call.n_batch * call.n_ctx, warp = (int)threadIdx.x / 32;

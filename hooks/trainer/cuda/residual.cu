@@ -1,4 +1,4 @@
-/* Implements the forward and backward passes of y = beta x + f / alpha for
+/* Implements the forward and backward passes of y = beta * x + f / alpha for
  * scaled FFNs, of the gate, and of dropout. */
 #include "hooks/trainer/cuda/reduce.h"
 
@@ -56,7 +56,7 @@ static void combine(es_backend *backend, es_mem *y, const es_mem *x,
 
 /* --- the backward pass ---------------------------------------------------- */
 
-/* A thread's sums of dy x and of dy f. */
+/* The sums of dy * x and of dy * f that one thread computes. */
 typedef struct along {
     double x, f;
 } along;
@@ -66,7 +66,7 @@ struct combine_gradient {
     A *dx, *df;
     const A *dy, *x, *f;
     const float *alpha, *beta;
-    double *pieces; /* (2,blocks) sums of dy x, then sums of dy f */
+    double *pieces; /* shape (2, blocks): sums of dy * x, then sums of dy * f */
     es_split split;
 };
 
@@ -165,7 +165,7 @@ struct gate_arguments {
     es_split split;
 };
 
-/* Returns s = 1 / (1 + exp(-x)), and 1 - s in *rest, computed so that it is
+/* Returns s = 1 / (1 + exp(-x)). Sets *rest to 1 - s, computed so that it is
  * accurate even if s is near 1. Uses exp(-|x|), which cannot overflow. */
 static ES_DEVICE float sigmoid(float *rest, float x)
 {

@@ -20,10 +20,10 @@ typedef struct es_checkpoint_folder es_checkpoint_folder;
  *   first_step  the step from which training continues; 0: a new run
  *   keep        number of files to keep; 0: all
  *
- * Returns ES_OK; ES_EIO; ES_ELOCKED (another training run writes to this
- * folder); ES_EUSAGE: the folder has checkpoints of another run with this name,
- * or intact checkpoints of this run from later steps, which would be mixed up
- * with the new ones; ES_ENOMEM.
+ * Returns ES_OK, ES_EIO or ES_ENOMEM. Returns ES_ELOCKED if another training
+ * run writes to this folder. Returns ES_EUSAGE if the folder has checkpoints of
+ * another run with this name, or intact checkpoints of this run from later
+ * steps, which would be mixed up with the new ones.
  */
 es_status es_checkpoint_folder_open(es_checkpoint_folder **out,
                                     const char *path, const char *name,

@@ -67,8 +67,8 @@ static es_arch without_neutral(const es_arch *want, const es_arch *have,
 }
 
 /** Returns `want` with the attention of `have`, and with the GELU of `have` if
- *  the activation of `want` is x sigmoid(1.702 x). Training may continue with
- *  these variants, which use the same arrays. */
+ *  the activation of `want` is x * sigmoid(1.702 * x). Training may continue
+ *  with these variants, which use the same arrays. */
 static es_arch without_forms(const es_arch *want, const es_arch *have)
 {
     es_arch out = *want;
@@ -97,7 +97,8 @@ static void describe_change(es_text *text, const es_weights *weights,
     es_arch_print(want, sizeof want, &wanted);
     if (strcmp(have, want) != 0)
         es_text_append(text,
-                       "weights of %s continue as %s, a different function",
+                       "weights of %s continue as %s, which computes a "
+                       "different function",
                        have, want);
 }
 
@@ -295,7 +296,8 @@ static es_status read_array(buffers *array, const es_weights *weights,
         es_families[weights->config.family].is_post_norm)
         return read_positions(array->ours, weights, tensor, param);
     if (weights->format && param->role == ES_ROLE_TYPE) {
-        /* read_positions has added the embedding of the token type */
+        /* read_positions has added the token type's embedding to the positions,
+         * so the separate array must be 0 */
         memset(array->ours, 0, param->n * sizeof *array->ours);
         return ES_OK;
     }

@@ -4,8 +4,8 @@
  *
  * Maps are computed on the host from the queries and keys of the last pass,
  * because the attention operations keep no (T,T) weights. Compute maps in few
- * steps only, because they cost 4 T^2 d multiplications per layer and sequence,
- * about as much as attention in a forward pass with one thread.
+ * steps only, because they cost 4 * T^2 * d multiplications per layer and
+ * sequence, about as much as attention in a forward pass with one thread.
  */
 #ifndef ES_MAPS_H
 #define ES_MAPS_H

@@ -34,7 +34,7 @@ es_status es_model_config_check_tokens(const es_model_config *config,
  * parameters that they share. With the same seed and number of threads, all
  * later results are bit-identical.
  *
- * Returns ES_OK; ES_EUSAGE, see es_model_check; ES_ENOMEM; or ES_EIO if there
+ * Returns ES_OK, ES_EUSAGE (see es_model_check), ES_ENOMEM, or ES_EIO if there
  * is no device.
  */
 es_status es_model_new(es_model **out, const es_model_config *config,
@@ -100,12 +100,14 @@ es_status es_model_start_norms(es_model *model) ES_MUST_USE;
 
 /** Losses, averaged over one or more forward passes. */
 typedef struct es_losses {
-    double loss, ce, ereg; /* loss = ce + lambda * ereg + range; NaN if a pass
-                              had no targets */
-    double range;          /* weighted sum of the range losses (ranges.h) */
-    double accuracy; /* the fraction of targets (the classes of images; in a
-                        probe, also tokens) that have the largest logit; NaN
-                        without targets, 0 if it is not counted */
+    /* Total loss, cross-entropy, and entropy regularisation before it is
+     * multiplied by the setting lambda: loss = ce + lambda * ereg + range. NaN
+     * if a pass had no targets. */
+    double loss, ce, ereg;
+    double range;    /* weighted sum of the range losses (ranges.h) */
+    double accuracy; /* fraction of targets whose logit is the largest; counted
+                        for the classes of images and, in a probe, for tokens;
+                        NaN without targets, 0 if not counted */
 } es_losses;
 
 /* --- asynchronous passes -------------------------------------------------

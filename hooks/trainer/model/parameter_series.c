@@ -112,8 +112,8 @@ static const es_parameter_series sources[] = {
 #define N_SOURCES (N_SINGLE + ES_N_NORMED)
 
 typedef struct source {
-    es_role role; /* 0 in entries for WNorm's gain g, whose role depends on the
-                     layer */
+    es_role role; /* role of the parameter; 0 in entries for WNorm's gain g,
+                     whose role differs between layers */
     int normed;   /* number of the matrix that g normalises (see
                      es_model_normed); -1 in entries for other parameters */
     bool exists, is_whole;

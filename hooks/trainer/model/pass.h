@@ -14,8 +14,9 @@ void es_model_run_pass(es_model *model, bool has_targets, bool training);
 /** Runs the backward pass of es_model_backward. */
 void es_model_run_backward(es_model *model, double scale);
 
-/** Returns true if captured operations can be used for gradients with this
- *  scale. Operations are captured with the scale of the first call. */
+/** Returns true if captured operations (a CUDA graph) can compute gradients
+ *  with this scale. Operations are captured with the scale of the first call
+ *  and cannot be used with another scale. */
 bool es_model_captures_scale(es_model *model, double scale);
 
 #endif

@@ -74,8 +74,9 @@ static void update_parameters(const es_model *model,
         clip_heads(model, control);
 }
 
-/* Returns true if captured operations can be used with the optimiser settings
- * in `train`. Operations are captured with the settings of the first call. */
+/* Returns true if captured operations (a CUDA graph) can be used with the
+ * optimiser settings in `train`. Operations are captured with the settings of
+ * the first call and cannot be used with other settings. */
 static bool captures_config(es_model *model, const es_train_config *train)
 {
     const es_train_config *first = &model->captured_config;

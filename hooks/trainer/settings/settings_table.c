@@ -37,7 +37,9 @@
 #define ALL (VERBS | ES_VERB_FUSE)
 /* 2^53: a double represents every smaller whole number exactly. */
 #define LARGE 9007199254740992
-#define BELOW_ONE 0.999999999 /* a decay rate of 1 would divide by zero */
+#define BELOW_ONE                                                              \
+    0.999999999 /* with a decay rate of 1, AdamW's bias correction             \
+                 * would divide by zero */
 
 static const char *const final_norms[] = {"auto", "on", "off", NULL};
 static const char *const schedules[] = {"linear", "cosine", "constant", NULL};

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# usage: build.sh FOLDER Builds the manual as HTML in FOLDER. pandoc converts the
-# guides that the file `pages` lists, and mandoc converts the manual pages of the
-# programs in BUILD. FOLDER appears complete or not at all.
+# usage: build.sh FOLDER
+#
+# Builds the manual as HTML in FOLDER. pandoc converts the guides that the file
+# `pages` lists, and mandoc converts the manual pages of the programs in BUILD.
+# FOLDER appears complete or not at all.
 set -euo pipefail
 for program in pandoc mandoc; do
     command -v $program >/dev/null || { echo "$program is missing: make test-deps" >&2; exit 3; }
