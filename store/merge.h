@@ -14,20 +14,20 @@ typedef es_status es_merge_handler(es_writer *writer, es_reader *reader,
 
 /**
  * Copies every run of `reader` with its series, samples and events, bit for
- * bit, including uuid, times and status. A run whose uuid is already in the
- * target is skipped and counted. A damaged sample is copied as missing values,
- * with an event of the kind "damaged". If a sample has no checksum, a checksum
- * is computed from its values.
+ * bit, including uuid, times and status, to the file of `writer`. A run whose
+ * uuid is already in this file is skipped and counted. A damaged sample is
+ * copied as missing values, with an event of the kind "damaged". If a sample
+ * has no checksum, a checksum is computed from its values.
  *
  *   n_copied, n_skipped   incremented
  *   handler               called for each copied run; may be NULL
  *
  * Each run is copied in one transaction. After a failure, the runs before the
- * failed run are in the target and counted; no part of the failed run is in the
- * target.
+ * failed run have been copied and counted, and no part of the failed run has
+ * been copied.
  *
- * Returns ES_OK; ES_EARGUMENT (called within a transaction); the errors of
- * reading and writing; the handler's return value.
+ * Returns ES_OK, ES_EARGUMENT if called within a transaction, the errors of
+ * reading and writing, or the handler's return value.
  */
 es_status es_merge(es_writer *writer, es_reader *reader, size_t *n_copied,
                    size_t *n_skipped, es_merge_handler *handler) ES_MUST_USE;

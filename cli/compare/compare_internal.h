@@ -59,7 +59,7 @@ typedef struct es_compared {
 typedef struct es_evidence {
     es_means_test ppl;                /* tests of the seeds' final
                                          perplexities */
-    double welch_holm, permuted_holm; /* p of Welch's test and of the
+    double welch_holm, permuted_holm; /* p-values of Welch's test and of the
                                          permutation test, adjusted for the
                                          number of configurations by Holm's
                                          method */

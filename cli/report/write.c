@@ -287,9 +287,10 @@ es_status es_report_write(FILE *out, es_report_data *report,
     if ((status = print_summary(&f)) < 0 || (status = pack_summary(&f)) < 0 ||
         (status = es_report_figures_draw(&f.figures, f.all, n, whole)) < 0)
         goto done;
-    /* The series get the rest of the page, but at least a quarter of the page
-     * even if flags and configurations are large. The summary is written in
-     * base64, which needs 4 letters per 3 bytes. */
+    /* The samples of the series get the rest of the size that a page may have,
+     * but at least a quarter of this size, even if flags and configurations are
+     * large. The summary is written in base64, which needs 4 letters per 3
+     * bytes. */
     size_t taken =
         f.n_packed / 3 * 4 + 4096 + es_report_figures_bytes(&f.figures);
     for (int i = 0; i < N_PARTS; i++)

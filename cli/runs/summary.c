@@ -1,8 +1,8 @@
 /* Reads the summary of a run, which consists of its identity, the selected
    sample, losses, bands, and the flags that cli/runs/judging.c finds in all
    samples. Keeps the first ES_FLAGS_KEPT episodes of each kind; later episodes
-   are merged into the last kept episode. Of series that are neither selected
-   nor used by flags, only the newest value is read. */
+   are merged into the last kept episode. Reads only the newest value of series
+   that are neither selected nor used by flags. */
 #include "cli/runs/summary.h"
 
 #include "analyzer/base/checked.h"

@@ -107,14 +107,14 @@ ES_API es_status es_recorder_series(es_recorder *recorder, int *series,
  *   step    0..ES_MAX_STEP
  *   values  (n) float32; n must equal the number of values of the series
  *
- * If the ring is full, waits up to wait_ms, then drops the frame. After a
+ * If the buffer is full, waits up to wait_ms, then drops the frame. After a
  * dropped frame, further frames are dropped without waiting until a frame fits
  * again.
  *
- * Returns ES_OK; ES_EFULL if the sample was dropped and counted as dropped;
- * ES_EBROKEN if the recorder has ended, with the recorder's last message, if
- * any; the sample is then counted as lost; ES_EFORK or ES_EARGUMENT; the sample
- * is then not counted.
+ * Returns ES_OK. Returns ES_EFULL if the sample was dropped; the sample is then
+ * counted as dropped. Returns ES_EBROKEN, with the recorder's last message if
+ * there is one, if the recorder has ended; the sample is then counted as lost.
+ * Returns ES_EFORK or ES_EARGUMENT without counting the sample.
  */
 ES_API es_status es_recorder_push(es_recorder *recorder, int series,
                                   int64_t step, const float *values, size_t n);
@@ -138,8 +138,8 @@ ES_API es_status es_recorder_map(es_recorder *recorder, es_phase phase,
 
 /**
  * Records an event of the run. `step` may be ES_UNKNOWN, and `message` may be
- * NULL. All strings together may have 4 KiB. Returns the same statuses as
- * es_recorder_push.
+ * NULL. All strings together must not exceed 4 KiB. Returns the same statuses
+ * as es_recorder_push.
  */
 ES_API es_status es_recorder_event(es_recorder *recorder, int64_t step,
                                    const char *kind, es_severity severity,

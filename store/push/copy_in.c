@@ -165,7 +165,8 @@ es_status es_copy_in_end(es_copy_in *copy)
     flush_buffer(copy);
     const bool failed = copy->status < 0;
     if (es_pq.putCopyEnd(copy->postgres->connection,
-                         failed ? "the rest is missing" : NULL) != 1 &&
+                         failed ? "the client could not send all rows"
+                                : NULL) != 1 &&
         !failed)
         copy->status = es_postgres_fail(copy->postgres, NULL);
     return read_results(copy);

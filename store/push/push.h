@@ -98,11 +98,13 @@ typedef es_status es_push_alert_finder(void *user, const es_push_alert **alerts,
  *   finder  finds the run's alerts, called with `user`; or NULL. Existing
  *           alerts are skipped; listeners are notified of new alerts
  *
- * Returns ES_OK; ES_EFORMAT if the run in the database has other numbers of
- * layers or heads, a series with another shape, or different samples that were
- * pushed from another file, or if a series' name is not UTF-8; ES_ELOCKED if
- * other processes kept pushing this run; the errors of reading the run, of the
- * finder and of es_postgres_fail.
+ * Returns ES_OK, the errors of reading the run, of the finder and of
+ * es_postgres_fail, or:
+ *
+ *   ES_EFORMAT  the run in the database has other numbers of layers or heads, a
+ *               series with another shape, or different samples that were
+ *               pushed from another file; or the name of a series is not UTF-8
+ *   ES_ELOCKED  other processes kept pushing this run
  */
 es_status es_push_run(es_pusher *pusher, es_reader *reader, size_t run,
                       const es_push_source *source,

@@ -577,7 +577,8 @@ int cublasLtMatmulAlgoGetHeuristic(void *handle, void *how, void *a, void *b,
     (void)handle, (void)how, (void)a, (void)b, (void)c, (void)d;
     (void)preference, (void)found;
     const int code = begin("cublasLtMatmulAlgoGetHeuristic");
-    /* the fake leaves the state of candidates at 0, which means valid */
+    /* the fake leaves the state of each algorithm at 0, which means that the
+     * algorithm can be used */
     *n_found = code == 0 ? n_wanted : 0;
     return code;
 }

@@ -7,14 +7,15 @@
 
 enum { VALUES = 3 };
 
-/* An unusual property of a series whose values otherwise rise from about 1 to
-   2. The property is at sample 41, except that in HEALED all other samples are
-   NaN, and in GONE, every second value is missing. */
+/* Unusual properties of a test series whose values otherwise rise from about 1
+   to 2. Sample 41 has the property. In HEALED, sample 41 is normal and one
+   value of all other samples is NaN; in GONE, one value of every second sample
+   is missing, too. */
 typedef enum oddity {
     PLAIN,
     DIP,
-    PEAK,   /* there is a smaller peak in the same group */
-    BROKEN, /* likewise */
+    PEAK,   /* sample 43 has a smaller peak */
+    BROKEN, /* sample 43 has a large negative value */
     INFINITE,
     HEALED,
     GONE,

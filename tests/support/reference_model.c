@@ -320,8 +320,8 @@ double es_ref_model_difference(const es_ref_model *ref, es_ref_result *result,
     for (size_t i = 0; i < n; i++)
         *at[i] = values[i];
     free(values);
-    *result = kept; /* restore the scalars; the arrays still have the values of
-                       the last pass */
+    *result = kept; /* restores the results that are scalars; the arrays of
+                       results keep the values of the last pass */
     return (loss[0] - loss[1]) / (2 * step);
 }
 

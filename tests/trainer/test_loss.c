@@ -115,7 +115,8 @@ static es_outcome step_by_calls(es_small_model *s, const es_train_config *train,
 }
 
 /* Compares a step with its passes run one by one. A step of three micro-batches
- * runs as one sequence, a step of ten as separate passes. */
+ * runs as one captured sequence of operations; a step of ten runs as separate
+ * passes. */
 static void check_step(const es_ops *ops, const char *arch, int n)
 {
     AUTO_BY(es_small_close) es_small_model whole = es_small_open_arch(arch);

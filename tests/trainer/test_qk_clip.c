@@ -47,7 +47,8 @@ VARIANT_TEST(only_q_and_k_of_a_head_are_scaled)
 }
 
 /* Compares the largest logit of each head, as returned by largest_logits, with
- * the maximum of the rows' largest logits. n_nan heads must be NaN. */
+ * the maximum of the rows' largest logits. The results of exactly n_nan heads
+ * must be NaN. */
 static void check_largest(const es_attention *of, float *qkv, int n_nan)
 {
     enum { ROWS = B * H * 33 };

@@ -90,8 +90,8 @@ typedef struct es_watch_files {
  * readable in between.
  *
  * The flags and rules of every run are evaluated as the run grows: each reading
- * continues where the last one ended. Of a fragment that is being written only
- * the appended part is read, as long as it contains only samples. Such a
+ * continues where the last one ended. Only the appended part of a fragment that
+ * is being written is read, as long as this part contains only samples. Such a
  * fragment is checked in each round, because its modification time may be stale
  * on a shared file system. Once its writer has been silent for half a minute
  * and is dead, its runs are evaluated as ended. A fragment may end in many

@@ -492,9 +492,9 @@ def observe(
     at_end: bool = False,
     is_self: bool = True,
 ) -> None:
-    """Measures an attention at recorded steps. query (B,H,T,D), key (B,KV,S,D);
-    positions (B,T) restart at each packed sequence and are used if starts are not
-    given. The other arguments are those of Attention. For DTensors, only this rank's
+    """Measures an attention at recorded steps. query (B,H,T,D), key (B,KV,S,D); positions (B,T)
+    restart at each packed sequence, and determine where sequences start if query_starts is
+    None. The other arguments are those of Attention. For DTensors, only this rank's
     heads or sequences are measured. Computes no gradients."""
     reason = unmeasurable(query, key)
     if reason is not None:

@@ -181,8 +181,8 @@ static void row_quantiles(es_backend *backend, es_mem *heads,
 
 /* --- squares of the columns of heads -------------------------------------- */
 
-/* A matrix (n_rows,3d) of q, k and v. The numbers are float32 if are_floats is
- * true; otherwise they have the type of activations. */
+/* A matrix (n_rows, 3*d) of q, k and v. The numbers are float32 if are_floats
+ * is true; otherwise they have the type of activations. */
 typedef struct columns {
     es_backend *backend;
     es_head_details *heads;

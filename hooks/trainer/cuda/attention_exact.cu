@@ -20,8 +20,8 @@ enum {
     OTHERS = 32,
     MOST_COLUMNS = 256 / 32, /* maximum number of columns of a row that a lane
                               * computes */
-    BLOCK_FLAGS = 8          /* number of es_flag_rows flags that a block of
-                              * threads reads */
+    BLOCK_FLAGS = 8          /* number of flags that a thread block reads; see
+                              * ES_FLAG_ROWS */
 };
 static_assert(ES_FLAG_ROWS % WARPS == 0,
               "all rows of a thread block must share one flag");
