@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Longest pause between two connection attempts in seconds. */
+/* Maximum pause between two attempts to connect, in seconds. */
 #define AGAIN_MOST 60
 
 struct es_remote_watch {

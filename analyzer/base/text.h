@@ -93,7 +93,7 @@ void es_text_shorten_exponents(char *text);
  *
  *   text   n bytes, need not be terminated
  *
- * Returns ES_OK; ES_EFORMAT if `text` is not entirely a number.
+ * Returns ES_OK, or ES_EFORMAT if `text` is not entirely a number.
  */
 es_status es_float_parse(float *out, const char *text, size_t n) ES_MUST_USE;
 

@@ -39,9 +39,9 @@ void es_comparison_free(es_comparison *comparison); /* comparison may be NULL */
  *   baseline     true if this run is the baseline, with which the others are
  *                compared
  *
- * Returns ES_OK; ES_EUSAGE if the baseline is in a file with several runs;
- * ES_EFORMAT or ES_EIO if the file is damaged; ES_ENOMEM. On failure the run is
- * not part of the comparison.
+ * Returns ES_OK or ES_ENOMEM. Returns ES_EUSAGE if the baseline is in a file
+ * with several runs, and ES_EFORMAT or ES_EIO if the file is damaged. On
+ * failure the run is not part of the comparison.
  */
 es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
                             size_t run, const es_run_summary *summary,
@@ -54,8 +54,9 @@ es_status es_comparison_add(es_comparison *comparison, es_reader *reader,
  *   order     summaries of all runs, in the order in which the tables list them
  *   baseline  path of the file that should contain the baseline, or NULL
  *
- * Returns ES_OK; ES_ENOTFOUND if no baseline was added; ES_EARGUMENT if `order`
- * contains a summary that was not added; ES_ENOMEM.
+ * Returns ES_OK or ES_ENOMEM. Returns ES_ENOTFOUND if `baseline` is not NULL
+ * but no baseline was added, and ES_EARGUMENT if `order` contains a summary
+ * that was not added.
  */
 es_status es_comparison_finish(es_comparison *comparison,
                                const es_run_summary *const *order,

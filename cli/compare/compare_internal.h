@@ -15,9 +15,9 @@ typedef struct es_onset {
     size_t n_episodes;
     bool stands;        /* true if an episode is still active at the last
                            step */
-    int64_t any, error; /* onset steps of the first episode and of the first
-                           episode of severity error or above; ES_UNKNOWN
-                           without such an episode */
+    int64_t any, error; /* steps of the first episode's onset, and of the first
+                           onset of an episode of severity error or above;
+                           ES_UNKNOWN without such an episode */
 } es_onset;
 
 /**
@@ -63,9 +63,10 @@ typedef struct es_evidence {
                                          permutation test, adjusted for the
                                          number of configurations by Holm's
                                          method */
-    double ks, p, p_holm; /* distance between the entropies, its p in a
-                             permutation test that exchanges layers between all
-                             seeds, and this p adjusted by Holm's method */
+    double ks, p, p_holm; /* Kolmogorov-Smirnov distance between the entropies,
+                             its p-value in a permutation test that exchanges
+                             layers between all seeds, and this p-value adjusted
+                             by Holm's method */
 } es_evidence;
 
 /**

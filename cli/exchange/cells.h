@@ -22,8 +22,8 @@ typedef struct es_cells {
 char es_cells_separator(const es_line *line);
 
 /** Prepares to read the cells of `line`. es_cells_next modifies the text of the
- *  line. Returns ES_OK; ES_EFORMAT (the line is longer than ES_LINE_MAX, or
- *  contains a NUL byte). */
+ *  line. Returns ES_OK, or ES_EFORMAT if the line is longer than ES_LINE_MAX or
+ *  contains a NUL byte. */
 es_status es_cells_begin(es_cells *cells, const char *file, const es_line *line,
                          char separator) ES_MUST_USE;
 
@@ -31,8 +31,8 @@ es_status es_cells_begin(es_cells *cells, const char *file, const es_line *line,
  * Returns the next cell in *text, without quotes and surrounding blanks,
  * NUL-terminated; "" if the cell is empty. Valid until the next line begins.
  *
- * Returns ES_OK; ES_DONE after the last cell; ES_EFORMAT (a missing closing
- * quote, or text after the closing quote).
+ * Returns ES_OK, ES_DONE after the last cell, or ES_EFORMAT if a closing quote
+ * is missing or followed by text.
  */
 es_status es_cells_next(es_cells *cells, char **text) ES_MUST_USE;
 

@@ -24,9 +24,9 @@ typedef struct es_export_options {
  *
  *   out   the caller checks this stream for errors
  *
- * Returns ES_OK; ES_ENOTFOUND (unknown series; the message lists the series of
- * the run); ES_EFORMAT, ES_EIO (damaged); ES_ENOMEM. Keeps one step in memory
- * at a time.
+ * Returns ES_OK or ES_ENOMEM, or ES_EFORMAT or ES_EIO if the run is damaged.
+ * Returns ES_ENOTFOUND if the run lacks one of the series; the message then
+ * lists the series of the run. Keeps one step in memory at a time.
  */
 es_status es_export_csv(FILE *out, es_reader *reader, size_t run,
                         const es_export_options *options) ES_MUST_USE;

@@ -33,8 +33,9 @@ typedef struct table {
     const char *file;
     char separator;
     size_t n_columns, n_rows;
-    int64_t n_layer, n_head; /* in the first pass, the largest numbers found so
-                                far; afterwards those of the run */
+    int64_t n_layer, n_head; /* number of layers and of heads: in the first
+                                pass, the largest found so far; afterwards,
+                                those of the run */
 
     int64_t step;
     bool open;

@@ -25,7 +25,8 @@ typedef struct es_line {
  * Opens a regular file, or standard input for "-". Standard input is first
  * copied to a temporary file, since most parsers read their input twice.
  *
- * Returns ES_OK; ES_EIO (no such file, a directory, a FIFO, no permission).
+ * Returns ES_OK, or ES_EIO if the file does not exist, is a directory or
+ * a FIFO, or if there is no permission to read it.
  */
 es_status es_line_reader_open(es_line_reader **out,
                               const char *path) ES_MUST_USE;
@@ -46,7 +47,8 @@ const char *es_line_reader_name(const es_line_reader *lines);
  * the last line of the file may lack a line ending. A byte order mark of UTF-8
  * is skipped.
  *
- * Returns ES_OK; ES_DONE; ES_EIO; ES_EFORMAT (UTF-16).
+ * Returns ES_OK, ES_DONE after the last line, ES_EIO, or ES_EFORMAT if the file
+ * is UTF-16.
  */
 es_status es_line_reader_next(es_line_reader *lines, es_line *out) ES_MUST_USE;
 
@@ -68,7 +70,8 @@ void es_line_reader_watch(es_line_reader *lines, void (*watch)(uint64_t bytes));
  *  to 64 KiB that were read ahead. */
 uint64_t es_line_reader_bytes(const es_line_reader *lines);
 
-/** Returns to the first line. Returns ES_OK, ES_EIO or ES_EFORMAT (UTF-16). */
+/** Returns to the first line. Returns ES_OK, ES_EIO, or ES_EFORMAT if the file
+ *  is UTF-16. */
 es_status es_line_reader_rewind(es_line_reader *lines) ES_MUST_USE;
 
 void es_line_reader_close(es_line_reader *lines); /* lines may be NULL */

@@ -32,8 +32,8 @@ typedef struct es_serve_access {
  *   path  file with the token, or NULL for a random token. If the file does not
  *         exist, it is created with a random token, readable by its owner only
  *
- * Returns ES_OK; ES_EUSAGE if others can read the file, or if its first line is
- * not a token (16 to 128 letters, digits, - and _); ES_EIO.
+ * Returns ES_OK or ES_EIO. Returns ES_EUSAGE if other users can read the file,
+ * or if its first line is not a token (16 to 128 letters, digits, - and _).
  */
 es_status es_serve_access_set_token(es_serve_access *access,
                                     const char *path) ES_MUST_USE;

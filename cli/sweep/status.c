@@ -27,7 +27,8 @@ typedef struct table {
     const char *folder;
     es_paths names;
     es_sweep_jobs jobs;
-    bool queried; /* true if Slurm was queried and answered */
+    bool queried; /* true if Slurm was asked for the state of its tasks and has
+                     answered */
     line *lines;  /* (n) */
     es_sheet sheet;
     size_t n, n_failed;

@@ -35,7 +35,7 @@ es_heat_layout es_heat_fit(int n_layers, int n_heads, int width, int height,
 void es_heat_layers_of_row(const es_heat_layout *layout, int row, int *first,
                            int *last)
 {
-    /* Number of layers per row of text. */
+    /* number of layers that share a row of text */
     int n = 2 / layout->halves * layout->layers_in;
     *first = row * n;
     *last = *first + n - 1 < layout->n_layers ? *first + n - 1

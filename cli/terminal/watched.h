@@ -32,7 +32,8 @@ typedef struct es_watched {
     const char *path; /* borrowed */
     size_t index;     /* index of the run in its file, from 0 */
 
-    /* Summary at the newest step, with flags; NULL before the first sample. */
+    /* Summary at the newest step, including the flags; NULL before the first
+     * sample. */
     es_run_summary *judged;
     /* Summary at the step that the user chose, without flags; NULL if the
      * newest step is shown. */

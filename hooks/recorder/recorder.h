@@ -75,11 +75,12 @@ typedef struct es_recorder_options {
  * If another recorder is still closing the file, waits for it up to 2 s, so
  * that a trainer that was killed can be restarted at once.
  *
- * Returns ES_OK; ES_EARGUMENT (also if options or run have no size, or set
- * members that this older library does not know); ES_ENOMEM; ES_ELOCKED,
- * ES_EIO, ES_EFORMAT or ES_EVERSION if the recorder cannot open the file, with
- * the recorder's message; ES_EBROKEN if entropy-recorder cannot be started or
- * does not answer. On failure *out is NULL.
+ * Returns ES_OK or ES_ENOMEM. Returns ES_EARGUMENT if an argument is invalid,
+ * for example if options or run have no size or set members that this older
+ * library does not know. Returns ES_ELOCKED, ES_EIO, ES_EFORMAT or ES_EVERSION,
+ * with the recorder's message, if the recorder cannot open the file. Returns
+ * ES_EBROKEN if entropy-recorder cannot be started or does not answer. On
+ * failure *out is NULL.
  */
 ES_API es_status es_recorder_open(
     es_recorder **out, const es_recorder_options *options) ES_MUST_USE;
@@ -93,8 +94,9 @@ ES_API es_status es_recorder_open(
  * If a resumed file contains the series with another shape, only the recorder
  * notices: it refuses the samples, and es_recorder_close reports them.
  *
- * Returns ES_OK; ES_EARGUMENT if the name is too long or the shape differs from
- * an earlier declaration; ES_EFORK, ES_EBROKEN, ES_EFULL or ES_ENOMEM.
+ * Returns ES_OK, ES_EFORK, ES_EBROKEN, ES_EFULL or ES_ENOMEM. Returns
+ * ES_EARGUMENT if the name is too long or the shape differs from an earlier
+ * declaration.
  */
 ES_API es_status es_recorder_series(es_recorder *recorder, int *series,
                                     const char *name, es_shape shape,
@@ -159,8 +161,8 @@ typedef struct es_recorder_report {
     size_t size;        /* size of the struct, set by the caller; on return
                            the number of bytes written */
     uint64_t pushed;    /* frames accepted by the ring buffer */
-    uint64_t committed; /* frames known to be in the file; the file may
-                           contain more */
+    uint64_t committed; /* frames known to be in the file, which may contain
+                           more frames */
     uint64_t dropped;   /* frames refused because the ring buffer was full */
     uint64_t lost;      /* frames pushed but not committed, or pushed after
                            the recorder had ended */

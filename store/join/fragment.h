@@ -31,8 +31,8 @@ typedef struct es_fragment {
  * Reads the member "fragment" of a run's configuration. After ES_OK the caller
  * must call es_fragment_free.
  *
- * Returns ES_OK; ES_DONE if the run is not a fragment; ES_EFORMAT if the
- * description is invalid; ES_EARGUMENT; ES_EIO; ES_ENOMEM.
+ * Returns ES_OK, ES_EARGUMENT, ES_EIO or ES_ENOMEM. Returns ES_DONE if the run
+ * is not a fragment, and ES_EFORMAT if the description is invalid.
  */
 es_status es_fragment_read(es_fragment *out, es_reader *reader,
                            size_t run) ES_MUST_USE;

@@ -73,8 +73,8 @@ typedef struct es_join_part {
     const es_fragment *fragment;
     bool has_replica; /* true if another fragment contains the same heads */
     es_cursor *cursor;
-    bool is_over; /* true if the cursor is at its end; otherwise the following
-                     members describe the fragment's next sample */
+    bool is_over; /* true if the fragment has no further samples; otherwise the
+                     following members describe its next sample */
     int64_t step;
     const float *values; /* (series.n_values) */
     es_series series;
@@ -90,8 +90,8 @@ typedef struct es_join_series {
     es_join_rule rule;
     int64_t id;
     int64_t n_missing,
-        first_missing; /* number of steps whose values could not be combined,
-                          and the first of these steps */
+        first_missing; /* number of steps at which the values could not be
+                          combined, and the first such step */
 } es_join_series;
 
 typedef struct es_join_state {

@@ -36,9 +36,9 @@ bool es_postgres_is_url(const char *path);
  * Parses a URL or, for writers, libpq's KEYWORD=VALUE pairs into `out`, which
  * must be zeroed. The caller must call es_postgres_url_free, even on failure.
  *
- * Returns ES_OK; ES_EUSAGE if libpq does not accept the URL, an @ is not
- * written as %40, or where= or run= occurs twice or is empty; ES_EIO if libpq
- * is missing; ES_ENOMEM.
+ * Returns ES_OK, ES_ENOMEM, or ES_EIO if libpq is missing. Returns ES_EUSAGE if
+ * libpq does not accept the URL, an @ is not written as %40, or where= or run=
+ * occurs twice or is empty.
  */
 es_status es_postgres_url_read(es_postgres_url *out,
                                const char *text) ES_MUST_USE;
@@ -63,8 +63,8 @@ typedef struct es_postgres {
  * sets it. Text is UTF-8, times are UTC. A reader's transactions are read-only.
  * A recently closed connection may be reused.
  *
- * Returns ES_OK; ES_EIO if there is no server or no such database, or if the
- * password is wrong or missing; ES_ENOMEM.
+ * Returns ES_OK or ES_ENOMEM, or ES_EIO if there is no server or no such
+ * database, or if the password is wrong or missing.
  */
 es_status es_postgres_open(es_postgres **out, const es_postgres_url *url,
                            bool is_writer) ES_MUST_USE;
@@ -85,9 +85,8 @@ void es_postgres_close(es_postgres *postgres);
 es_status es_postgres_take_snapshot(PGresult **out, es_postgres *postgres,
                                     const char *query) ES_MUST_USE;
 
-/** Runs a command that returns no rows. Returns ES_OK; the errors of
- *  es_postgres_fail.
- */
+/** Runs a command that returns no rows. Returns ES_OK or the errors of
+ *  es_postgres_fail. */
 es_status es_postgres_execute(es_postgres *postgres,
                               const char *sql) ES_MUST_USE;
 
@@ -106,10 +105,15 @@ es_status es_postgres_query(PGresult **out, es_postgres *postgres,
  * Calls es_fail for the result of a failed statement, which may be NULL, and
  * clears the result.
  *
- * Returns ES_EIO if the connection was lost, permission or space is missing, a
- * disk has failed or the server shuts down; ES_ELOCKED if another transaction
- * holds a lock or the transaction has to be repeated; ES_EFORMAT if our tables
- * are missing or differ; ES_ENOMEM; ES_EARGUMENT if a constraint is violated.
+ * Returns one of these:
+ *
+ *   ES_EIO        the connection was lost, permission or space is missing, a
+ *                 disk has failed, or the server shuts down
+ *   ES_ELOCKED    another transaction holds a lock, or the transaction has to
+ *                 be repeated
+ *   ES_EFORMAT    our tables are missing or differ
+ *   ES_EARGUMENT  a constraint is violated
+ *   ES_ENOMEM     out of memory
  */
 es_status es_postgres_fail(es_postgres *postgres, PGresult *result);
 

@@ -27,8 +27,8 @@ typedef struct es_pusher es_pusher;
  *              when entropies are written. A run keeps the share with which it
  *              was first pushed
  *
- * Returns ES_OK; ES_EVERSION if the tables have a newer schema; the errors of
- * es_postgres_open and es_postgres_fail.
+ * Returns ES_OK, ES_EVERSION if the tables have a newer schema, or the errors
+ * of es_postgres_open and es_postgres_fail.
  */
 es_status es_pusher_open(es_pusher **out, const es_postgres_url *url,
                          double low_share) ES_MUST_USE;
@@ -113,7 +113,7 @@ es_status es_push_run(es_pusher *pusher, es_reader *reader, size_t run,
 
 /**
  * Sets *step to the run's highest step in the database, or to ES_UNKNOWN if the
- * database has no samples of the run. Returns ES_OK; the errors of
+ * database has no samples of the run. Returns ES_OK or the errors of
  * es_postgres_fail.
  */
 es_status es_push_find_last_step(es_pusher *pusher, const char *uuid,

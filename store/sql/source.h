@@ -8,8 +8,8 @@
 
 typedef struct es_sql_source {
     sqlite3 *handle;
-    const char *schema;   /* name of the schema: "main", or that of an attached
-                           * file */
+    const char *schema;   /* schema name of the file in the connection: "main",
+                           * or the name of an attached file */
     sqlite3_int64 offset; /* number that is added to all ids of the file */
 } es_sql_source;
 

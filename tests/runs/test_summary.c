@@ -499,8 +499,8 @@ TEST(layers_are_printed_as_ranges)
     assert_int_equal(es_summary_print_flags(NULL, 0, summary), 25);
 }
 
-/* The flag opens and closes at every sample, so it has more episodes than are
-   kept. */
+/* The flag is raised and cleared again every two samples, so it has more
+   episodes than are kept. */
 TEST(the_number_of_kept_flags_is_limited)
 {
     enum { N = 2 * (ES_FLAGS_KEPT + 500) };

@@ -1,5 +1,6 @@
 /**
- * Tests the names, sizes and standard series of runs, uuids and time stamps.
+ * Tests the names, sizes and standard series of runs, and the uuids and time
+ * stamps that new runs get.
  */
 #include "store/run.h"
 #include "tests/support/test.h"

@@ -20,8 +20,8 @@ typedef struct es_webhook {
  * Reads the URL of a webhook into an es_webhook, whose url the caller frees.
  * For the option webhook-env, `value` names an environment variable that
  * contains the URL; for any other option, `value` names a file whose first line
- * is the URL. Returns ES_OK; ES_EUSAGE if the variable does not exist or the
- * text is not an http(s) URL; ES_EIO; ES_ENOMEM.
+ * is the URL. Returns ES_OK, ES_EIO or ES_ENOMEM, or ES_EUSAGE if the variable
+ * does not exist or the text is not an http(s) URL.
  */
 es_option_reader es_webhook_read_url;
 

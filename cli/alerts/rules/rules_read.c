@@ -221,7 +221,8 @@ static es_status parse_header(parser *p, const char *line)
 
 /* --- keys of a rule -------------------------------------------------------*/
 
-/* Returns true if `value` is a valid name or path in a rules file. */
+/* Returns true if `value` is a valid name of a series or a valid path in a
+ * rules file. */
 static bool is_text(const char *value)
 {
     size_t n = strlen(value);

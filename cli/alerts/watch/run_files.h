@@ -104,8 +104,9 @@ typedef struct es_watch_files {
  * If a folder named by the user cannot be read, the first round fails; later
  * rounds report the folder and read the others.
  *
- * Returns ES_OK; ES_EIO (an unreadable folder in the first round); ES_ENOMEM;
- * or the handler's result, in which case the file is read again.
+ * Returns ES_OK, ES_ENOMEM, or ES_EIO if a folder is unreadable in the first
+ * round. If the handler fails, returns the handler's result, and the file is
+ * read again in the next round.
  */
 es_status es_watch_files_read(es_watch_files *watch) ES_MUST_USE;
 

@@ -270,8 +270,8 @@ static void gradients(es_backend *backend, es_mem *heads, const es_mem *dattn,
 
 /* --- activations, updates ------------------------------------------------- */
 
-/* Arguments for computing N_MOMENTS sums for each piece of the activations x,
- * or of the weights `param`. */
+/* Arguments of the computation of N_MOMENTS sums for each piece of the
+ * activations x or of the weights `param`. */
 typedef struct pieces {
     es_backend *backend;
     const es_mem *x, *y;

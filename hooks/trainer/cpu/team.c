@@ -33,8 +33,8 @@ typedef struct worker {
 struct es_team {
     int n_threads;
     int n_workers; /* number of started threads, not counting the caller */
-    int n_spins;   /* number of times that a waiting thread polls before it
-                    * sleeps */
+    int n_spins;   /* number of times that a waiting thread checks the signal
+                    * word before it sleeps */
     worker *workers;
     es_team_task *task;
     void *argument;

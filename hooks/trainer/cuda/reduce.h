@@ -41,8 +41,9 @@ static inline unsigned es_pieces(const es_backend *backend, size_t n_items,
     return n < ES_MAX_PIECES ? n : ES_MAX_PIECES;
 }
 
-/** Returns the number of threads of a block that processes `width` elements,
- *  `lanes` elements per thread: a multiple of 32, and at most `most`. */
+/** Returns the number of threads of a block that processes `width` elements
+ *  with `lanes` elements per thread. The result is a multiple of 32 and at most
+ *  `most`. */
 static inline int es_row_threads(int width, int lanes, int most)
 {
     const int n = (int)es_ceil_div((size_t)width, (size_t)(32 * lanes)) * 32;

@@ -48,8 +48,8 @@ es_checkpoint_folder_save(es_checkpoint_folder *folder, es_model *model,
  *
  *   on_warning  called for each newer file that is damaged; may be NULL
  *
- * Returns ES_OK or the errors of es_checkpoint_open; ES_EUSAGE if the folder
- * has checkpoints with several run names; ES_ENOTFOUND if it has no checkpoint.
+ * Returns ES_OK, the errors of es_checkpoint_open, ES_EUSAGE if the folder has
+ * checkpoints with several run names, or ES_ENOTFOUND if it has no checkpoint.
  */
 es_status es_checkpoint_find(es_checkpoint **out, const char *path,
                              void (*on_warning)(void *user,

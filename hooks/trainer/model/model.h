@@ -205,8 +205,8 @@ struct es_transport;
  *                computed on the host although the back-end has operations for
  *                ranks, else ""
  *
- * Call once, before the first step. Returns ES_OK; ES_ENOMEM; ES_EIO if the
- * back-end cannot reach other ranks; or the errors of es_transport_gather.
+ * Call once, before the first step. Returns ES_OK, ES_ENOMEM, ES_EIO if the
+ * back-end cannot reach other ranks, or the errors of es_transport_gather.
  */
 es_status es_model_set_ranks(es_model *model, struct es_transport *transport,
                              bool fixed_order, char *note,
@@ -251,9 +251,9 @@ enum { ES_MAX_UNROLLED = 8 };
  * ES_MAX_UNROLLED, then all micro-batches of a step are drawn first and the
  * rest of the step is one sequence of operations.
  *
- * Returns ES_OK; ES_EARGUMENT (the model is forward_only); ES_EFORMAT (a token
- * is outside the vocabulary); ES_ENOMEM, only in the first step; the errors of
- * `draw` and es_model_status; or, with several ranks, the errors of
+ * Returns ES_OK, ES_EARGUMENT if the model is forward_only, ES_EFORMAT if a
+ * token is outside the vocabulary, ES_ENOMEM (only in the first step), the
+ * errors of `draw` and es_model_status, or, with several ranks, the errors of
  * es_transport_add.
  */
 es_status es_model_run_step(es_model *model, es_outcome *out,

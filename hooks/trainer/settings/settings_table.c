@@ -35,7 +35,7 @@
 #define MODEL (RUNS | ES_VERB_PROBE | ES_SETTING_OF_WEIGHTS)
 #define VERBS (RUNS | ES_VERB_VERIFY | ES_VERB_PROBE)
 #define ALL (VERBS | ES_VERB_FUSE)
-/* 2^53: a double represents every smaller whole number exactly. */
+/* 2^53; a double can represent every whole number up to this one exactly */
 #define LARGE 9007199254740992
 #define BELOW_ONE                                                              \
     0.999999999 /* with a decay rate of 1, AdamW's bias correction             \
