@@ -14,8 +14,8 @@
 #define ES_HISTORY_BINS (ES_HISTORY_OCTAVES * 32)
 
 /**
- * The history of a layer: a histogram of its means. A history is empty if all
- * fields are 0.
+ * The history of a layer: a histogram of its mean entropies. A history is empty
+ * if all fields are 0.
  */
 typedef struct es_history {
     uint32_t counts[ES_HISTORY_BINS];

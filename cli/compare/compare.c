@@ -42,8 +42,8 @@ void es_comparison_free(es_comparison *comparison)
 
 /* --- one run --------------------------------------------------------------*/
 
-/* Finds the series from which perplexity is computed: the held-out
- * cross-entropy or, if the run lacks it, the held-out loss. Returns
+/* Finds the series from which perplexity is computed: the cross-entropy on
+ * held-out data or, if the run lacks it, the loss on held-out data. Returns
  * ES_ENOTFOUND if the run was not evaluated. */
 static es_status find_evaluations(es_series *out, es_reader *reader, size_t run)
 {

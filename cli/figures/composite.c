@@ -144,7 +144,7 @@ es_status es_composite_draw(es_picture **out, const es_composite_part *figures,
     }
     status = draw_aligned(parts, n, style->height, true);
     if (status == ES_EUSAGE) /* the page is too narrow for the largest number of
-                                columns */
+                                columns, so the smallest is used */
         status = draw_aligned(parts, n, style->height, false);
     if (status < 0)
         goto done;

@@ -16,8 +16,8 @@
 
 /* --- data about all runs -------------------------------------------------*/
 
-/* The page that is being written, and the texts that replace its
- * placeholders. */
+/* The page that is being written, and the texts with which the placeholders of
+ * its template are replaced. */
 typedef struct filling {
     FILE *out;
     const es_report_live *live; /* NULL in a report; a live page has only the

@@ -55,11 +55,11 @@ bool es_serve_access_has_bearer(const es_serve_access *access,
 
 /**
  * Returns true if the header "Host" names this server. This rejects requests of
- * another site whose domain name resolves to this machine (DNS rebinding).
- * Accepted are localhost, names below it, loopback addresses and the names in
- * `hosts`; if the server does not listen on a loopback address, also any other
- * address and the name of this machine. Any port is accepted, because the port
- * may be forwarded.
+ * another site whose domain name resolves to this machine (DNS rebinding). The
+ * accepted names are localhost and names below it, loopback addresses, and the
+ * names in `hosts`. If the server does not listen on a loopback address, any
+ * other address and the name of this machine are accepted, too. Any port is
+ * accepted, because the port may be forwarded.
  */
 bool es_serve_access_is_host(const es_serve_access *access, const char *header);
 

@@ -71,7 +71,8 @@ static es_status add_mark(es_serve_request *to, const char *mark)
                        ES_SERVE_BLOCK_RUNS);
     if (strlen(mark) >= ES_SERVE_MARK_MOST)
         return es_fail(ES_EUSAGE,
-                       "since: '%s' is not a mark of an earlier answer", mark);
+                       "since: '%s': expected the mark of an earlier answer",
+                       mark);
     strcpy(to->marks[to->n_marks++], mark);
     return ES_OK;
 }

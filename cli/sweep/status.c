@@ -27,14 +27,13 @@ typedef struct table {
     const char *folder;
     es_paths names;
     es_sweep_jobs jobs;
-    bool queried; /* true if Slurm was asked for the state of its tasks and has
-                     answered */
+    bool queried; /* true if Slurm has answered a query */
     line *lines;  /* (n) */
     es_sheet sheet;
     size_t n, n_failed;
 } table;
 
-/** Appends a row with the cells of a run to the table. */
+/** Appends a row that describes one run to the table. */
 static void put_line(es_sheet *to, const line *run)
 {
     const es_sweep_view *view = &run->view;

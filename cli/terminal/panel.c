@@ -81,8 +81,8 @@ static void place_heat(es_panel_plan *plan, const es_run_summary *shown,
     plan->heat = es_heat_fit(n_layers, n_heads, width, larger(rows, 1), roomy,
                              frame->depth);
     plan->shares = plan->heat.layers_in > 1 || plan->heat.heads_in > 1;
-    if (plan->shares) /* keep one row free for the text that explains merged
-                         cells */
+    if (plan->shares) /* keep one row free for the note about cells that each
+                         merge several heads */
         plan->heat = es_heat_fit(n_layers, n_heads, width, larger(rows - 1, 1),
                                  roomy, frame->depth);
 }

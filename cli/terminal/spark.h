@@ -67,8 +67,8 @@ double es_spark_value(const es_spark_column *columns, size_t n, size_t i,
 
 /** The scale and colours for drawing columns as bars. */
 typedef struct es_spark_scale {
-    double low, high; /* values that are represented by the lowest and by the
-                         highest bar */
+    double low, high; /* values that the lowest bar and the highest bar
+                         represent */
     es_spark_side side;
     bool coloured; /* true: use the colours of `map` instead of the default
                       colour */

@@ -46,9 +46,9 @@ typedef struct es_recorder_options {
     size_t size;            /* size of this struct: sizeof
                                (es_recorder_options) */
     const char *path;       /* path of the run file */
-    const es_run_info *run; /* description of the run; copied; its size must
-                               be set; a uuid of a run in the file resumes
-                               that run */
+    const es_run_info *run; /* description of the run, which is copied; its
+                               member `size` must be set; if its uuid is that of
+                               a run in the file, that run is resumed */
     int64_t resume_step;    /* first step that will be pushed again, if a run is
                                resumed */
     const char *program;    /* path of the program entropy-recorder; if NULL,

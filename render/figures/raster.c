@@ -127,9 +127,9 @@ static bool has_alarm(const image *im, size_t from, size_t step, size_t n)
     return false;
 }
 
-/* Marks the columns of an image that have a NaN or an infinity, above the
- * image. If `rows` is true, marks the rows instead, to the right of the image.
- * Marks are at least one point wide, because cells may be smaller. */
+/* Draws marks above the columns of an image that contain a NaN or an infinity.
+ * If `rows` is true, draws marks to the right of such rows instead. Marks are
+ * at least one point wide, because cells may be smaller. */
 static void draw_marks(const es_canvas *canvas, const image *im, bool rows)
 {
     const es_box *box = im->box;

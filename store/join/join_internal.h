@@ -50,7 +50,7 @@ void es_join_add(es_join_cell *cell, es_join_rule rule, float value,
 float es_join_value(const es_join_cell *cell, es_join_rule rule,
                     bool *has_no_rule);
 
-/** The values that the series finite_rows of a fragment has at one step. */
+/** The values of a fragment's series finite_rows at one step. */
 typedef struct es_join_rows {
     float *values; /* (L,H of the fragment) values, or NULL if not loaded yet */
     int64_t step;  /* step for which values were loaded; -1 before the first
@@ -59,8 +59,8 @@ typedef struct es_join_rows {
 } es_join_rows;
 
 /**
- * The steps at which this fragment lacks attention although other fragments
- * have it.
+ * The range of steps at which this fragment lacks attention although other
+ * fragments have it.
  */
 typedef struct es_join_gap {
     bool has_attention; /* true if this fragment has attention at the current

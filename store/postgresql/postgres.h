@@ -53,7 +53,7 @@ es_status es_postgres_hide_password(char *url) ES_MUST_USE;
 
 typedef struct es_postgres {
     PGconn *connection;
-    char *base; /* URL without the password, with which messages begin */
+    char *base; /* URL without the password; messages begin with it */
     bool is_writer;
     pid_t owner; /* process that opened the connection */
 } es_postgres;

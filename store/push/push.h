@@ -57,7 +57,7 @@ typedef struct es_push_source {
     int64_t changed_at; /* Unix time of the file's last change */
 } es_push_source;
 
-/** Totals over pushes. Each push adds its counts. */
+/** Totals of one or more pushes. Each push adds its counts. */
 typedef struct es_push_counts {
     uint64_t runs;    /* new */
     uint64_t changed; /* existing runs to which data was added */

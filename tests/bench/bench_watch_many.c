@@ -312,8 +312,8 @@ int main(int argc, char **argv)
         for (int i = 0; i < all.n; i++)
             write_on(&all.runs[i], k == 39 && i == 0);
     start_watcher(argc > 4 ? argv + 4 : none);
-    while (all.causes[0].seen ==
-           0) /* the watcher's first round reads everything */
+    while (all.causes[0].seen == 0) /* the watcher's first round is not counted,
+                                       because it reads everything */
         write_for(1, false);
     write_for(5, false);
     const double before = usage_of(&resident, &n_open), start = now();

@@ -314,7 +314,8 @@ static void check_loss_of(es_bench *bench, int n_rows, int vocab)
     es_bench_clear(bench);
 }
 
-/* Also tests the rows of odd_logits with a large vocabulary. */
+/* Tests cross entropy with small vocabularies, and the rows of odd_logits also
+ * with a large vocabulary. */
 static void test_cuda_rows__cross_entropy(void **state)
 {
     (void)state;

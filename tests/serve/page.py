@@ -116,7 +116,7 @@ def a_training_collapses(browser, server):
 
 
 def files_change(browser, server):
-    """A file is added, replaced, damaged and deleted."""
+    """Run files are added, replaced, damaged and deleted while the page is open."""
     tab = Tab(browser, server).open()
     shutil.copy("other.db", "live/b.db")
     check("a new file appears", tab.sees("Data.runs.length === 2"), tab.titles())

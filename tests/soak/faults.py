@@ -139,7 +139,7 @@ class Reading(Scenario):
             self.outs |= shown(self.of(place, self.with_runs(["no.db"]), 3))
 
     def with_runs(self, paths):
-        """Returns the command line with these runs in place of both runs."""
+        """Returns the command line with these runs in place of the two original runs."""
         given = self.arguments
         places = [i for i, a in enumerate(given) if a in ["runs", *BOTH]]
         rest = [a for i, a in enumerate(given) if i not in places]

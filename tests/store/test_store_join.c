@@ -86,7 +86,7 @@ typedef struct rows {
 
 /**
  * Generates the statistics of all attention rows of a layer. Some rows are not
- * finite; in layer 1, head 1 of rank 1 has no finite rows at all.
+ * finite; in layer 1, head 1 of rank 1 has no finite rows.
  */
 static void make_rows(rows *out, int layer)
 {

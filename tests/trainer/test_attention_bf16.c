@@ -31,7 +31,8 @@ static attention_problem open_shape(const shape *s, bool tiles)
     return p;
 }
 
-/* Runs the check with each implementation, each time on a new problem. */
+/* Runs the check with each implementation of the kernels, each time on a new
+ * problem. */
 static void each_way(const shape *s,
                      void (*check)(attention_problem *p, const shape *s,
                                    const es_cpu_kernels *kernels))

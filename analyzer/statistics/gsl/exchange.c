@@ -52,8 +52,8 @@ static double apart(double *distance, const es_blocks *blocks,
                                    space->order + blocks->n, space->weights);
 }
 
-/* Returns true if every stratum has one block of each sample and there are so
-   few strata that all exchanges can be enumerated. */
+/* Returns true if every stratum (usually a layer index) has one block of each
+   sample, and there are few enough strata to enumerate all exchanges. */
 static bool is_exact(const es_blocks *blocks)
 {
     if (blocks->n_blocks % 2 || blocks->n_blocks > 2 * EXACT_STRATA)

@@ -76,8 +76,8 @@ typedef struct es_watch_files {
                            read */
     size_t n_abroad;    /* number of fragments that other machines are
                            writing */
-    size_t n_searching; /* number of damaged fragments that have not been
-                           searched to their end */
+    size_t n_searching; /* number of damaged fragments whose search for intact
+                           frames is not complete */
     size_t turn;        /* index of the file with which the next round's search
                            begins */
 } es_watch_files;

@@ -34,7 +34,8 @@ typedef struct tiles {
     float *x, *y;             /* the rows that the block owns */
     float *other_x, *other_y; /* 32 of the other rows; see the top of this
                                * file */
-    float *weights, *more;    /* two arrays of weights for this warp's row */
+    float *weights, *more;    /* weights of the other rows for this warp's row;
+                               * a second such array */
     int stride;               /* distance between two rows in floats */
 } tiles;
 

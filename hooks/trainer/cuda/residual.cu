@@ -187,8 +187,8 @@ static ES_DEVICE void gate_lanes(const gate_arguments<A> *a, size_t at)
     es_store(a->y + at, x);
 }
 
-/* Computes the gradients of W elements of x and of the gate. Reads dy before
- * writing dx, because both may be the same array. */
+/* Computes the gradients of W elements of x and of the gate's inputs. Reads dy
+ * before writing dx, because both may be the same array. */
 template <int W, class A>
 static ES_DEVICE void gate_back(const gate_arguments<A> *a, size_t at)
 {

@@ -165,7 +165,8 @@ static int count_biases(es_bias bias)
     return n[bias];
 }
 
-/* Checks the settings of family llama that are not sizes. */
+/* Checks the settings of family llama for QK-norm, the tied output matrix and
+ * the rotary embedding. */
 static es_status check_llama(const es_weights *weights,
                              const es_model_config *config)
 {

@@ -226,7 +226,7 @@ typedef struct es_step_plan {
     /* Writes micro-batch i as tokens and targets (B,T) int32; called for i = 0
      * .. n_batches - 1 in this order. Returns ES_OK or any error. */
     es_status (*draw)(void *user, int32_t *tokens, int32_t *targets, int i);
-    /* A function that the host runs before it waits for the back-end, or
+    /* Function that the host runs before it waits for the back-end; may be
      * NULL. */
     void (*meanwhile)(void *user);
     void *user;
