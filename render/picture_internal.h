@@ -43,9 +43,9 @@ typedef struct es_picture_shape {
     /* `first` and `n` are the first index and the length of a range: pairs of
      * coordinates in numbers[], or bytes in text[] including the NUL. */
     size_t first, n;
-    size_t n_columns, n_colors; /* number of columns and colours of an image;
-                                   text[] has its n_colors es_color, then its n
-                                   cells, beginning at `first` */
+    /* Number of columns and colours of an image. From byte `first` on, text[]
+     * contains the n_colors es_color of the image, then its n cells. */
+    size_t n_columns, n_colors;
     /* Offset in text[] of the text in visual order (es_drawn); equal to `first`
      * if the text is drawn without reordering. */
     size_t drawn;
@@ -65,7 +65,7 @@ struct es_picture {
 
 /* The lines of a hatching are x + y = k * spacing, in points. */
 #define ES_HATCH_SPACING 3.5
-#define ES_HATCH_LINE 0.6 /* width of a line, in points */
+#define ES_HATCH_LINE 0.6 /* width of the lines of a hatching, in points */
 
 /** Returns the end of the group of non-empty columns that begins at `from`;
  *  returns `from` if that column is empty. */

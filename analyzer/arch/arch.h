@@ -41,7 +41,7 @@ typedef enum es_slope_kind {
 } es_slope_kind;
 
 typedef enum es_ffn_kind {
-    ES_FFN_TWO,    /* two matrices, d -> m d -> d, with or without activation */
+    ES_FFN_TWO, /* two matrices, d -> m * d -> d, with or without activation */
     ES_FFN_SCALED, /* ScFFN */
     ES_FFN_FUSED   /* fused FFN: ScFuFFN; ScFuFFNe x and ScFuFFNi x also remove
                       the FFN of the first or last x layers */
@@ -76,7 +76,8 @@ typedef struct es_layer_parts {
     es_slope_kind slope_kind; /* used if activation is ES_ACT_LEAKY */
     double slope;
     es_ffn_kind ffn;
-    bool no_ffn; /* NoFFN; es_arch_has_ffn also considers ScFuFFNi and e */
+    bool no_ffn; /* true with NoFFN; FFNs can also be removed by ScFuFFNi and
+                    ScFuFFNe, see es_arch_has_ffn */
     unsigned weight_norm, spectral_norm; /* bit sets of ES_NORM_... */
 } es_layer_parts;
 
@@ -131,7 +132,7 @@ typedef struct es_arch {
 } es_arch;
 
 /**
- * Parses an architecture, ignoring blanks and tabs. Fields for which the text
+ * Parses an architecture, ignoring blanks and tabs. Members for which the text
  * has no part or value are 0. Exceptions are `slope` and `power_epsilon`, which
  * have the notation's defaults if their part gives no value (the default
  * epsilon of PSM(p,plain) is 0). n_removed and n_removed_first are 0 for a
@@ -160,9 +161,10 @@ int64_t es_arch_next_change(const es_arch *arch, int64_t layer,
 bool es_arch_has_ffn(const es_arch *arch, int64_t layer, int64_t n_layer);
 
 /**
- * Prints the canonical form into buffer[0..size), terminated; ES_ARCH_TEXT_MAX
- * is always enough. Leaves out defaults (the epsilon of PSM, the initial value
- * of a learnable slope). Returns the length as snprintf does.
+ * Prints the canonical form into buffer[0..size), terminated by a NUL. A size
+ * of ES_ARCH_TEXT_MAX is always enough. Leaves out defaults (the epsilon of
+ * PSM, the initial value of a learnable slope). Returns the length as snprintf
+ * does.
  */
 size_t es_arch_print(char *buffer, size_t size, const es_arch *arch);
 

@@ -207,7 +207,7 @@ static inline float largest_lane(vec v)
 /**
  * Returns exp(x) for x up to 88.7 with relative error below 2e-7; exp(0) = 1.
  * The result is 0 below -87.3, unspecified above 88.7, NaN for NaN. The method
- * is x = n ln 2 + r with |r| <= ln 2 / 2, where exp(r) is computed by the
+ * splits x = n * ln 2 + r with |r| <= ln 2 / 2. exp(r) is computed by the
  * polynomial 1 + r + ... of degree 5 with the smallest relative error, 1.1e-7.
  */
 static inline vec vec_exp_below(vec x)
@@ -250,9 +250,9 @@ static inline vec vec_exp(vec x)
 /**
  * Returns the natural logarithm of positive normal numbers with relative error
  * below 3e-7; NaN for NaN, infinity for infinity, an unspecified finite value
- * for 0 and subnormal numbers, unspecified for negative numbers. The method is
- * x = 2^n f with f in [2/3, 4/3), where ln f = 2 atanh((f - 1) / (f + 1)) is
- * computed by its series.
+ * for 0 and subnormal numbers, unspecified for negative numbers. The method
+ * splits x = 2^n * f with f in [2/3, 4/3). ln f = 2 * atanh((f - 1) / (f + 1))
+ * is computed by its series.
  */
 static inline vec vec_log(vec x)
 {
@@ -330,12 +330,13 @@ static const float inverse_log[16] = {
 #endif
 
 /**
- * Returns the base-2 logarithm of normal x > 0 with error below 1.5e-7 (1 +
+ * Returns the base-2 logarithm of normal x > 0 with error below 1.5e-7 * (1 +
  * |log2(x)|), exact for powers of two; NaN for x < 0; for NaN and infinity, a
- * value for which x log2(x) is not finite. The method is x = m 2^k. With
- * AVX-512, 1 <= m < 2 and log2(x) = k - log2(c) + log2(1 + r), with r = m c - 1
- * between -1/32 and 1/16; with other instruction sets 3/4 <= m < 3/2 and r = m
- * - 1. log2(1 + r) is a minimax polynomial.
+ * value for which x * log2(x) is not finite. The method splits x = m * 2^k.
+ * With AVX-512, 1 <= m < 2 and log2(x) = k - log2(c) + log2(1 + r), where c is
+ * near 1/m (see near_inverse) and r = m * c - 1 is between -1/32 and 1/16. With
+ * other instruction sets, 3/4 <= m < 3/2 and r = m - 1. log2(1 + r) is a
+ * minimax polynomial.
  */
 static inline vec vec_log2(vec x)
 {

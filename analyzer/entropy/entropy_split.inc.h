@@ -20,7 +20,8 @@
 #define MATRIX 512 /* number of bfloat16 values in a tile: SIDE * DEEP */
 
 /**
- * Returns the number of bfloat16 values that represent one number of the type.
+ * Returns the number of levels, which are the bfloat16 values whose sum
+ * represents one number of the type.
  */
 static inline int levels_of(es_entropy_type type)
 {
@@ -69,8 +70,9 @@ INLINED void split_row(vec levels[MOST_LEVELS], es_numbers row, int c, int n,
 }
 
 /**
- * Packs the visible keys [first, end). Each AMX tile contains one level of DEEP
- * numbers of SIDE keys. The last tile is filled up with zeros.
+ * Packs the visible keys [first, end). Each AMX tile contains one level (see
+ * levels_of) of DEEP numbers of SIDE keys. The last tile is filled up with
+ * zeros.
  */
 INLINED void split_keys_of(workspace *work, const es_entropy_part *part,
                            int first, int end, es_numbers k)
@@ -110,8 +112,8 @@ static bool split_keys(workspace *work, const es_entropy_part *part, int first,
 
 /**
  * Packs the SIDE queries that begin with row i. Each AMX tile contains one
- * level of DEEP numbers of the queries; each row of the tile contains two
- * numbers of every query.
+ * level (see levels_of) of DEEP numbers of the queries; each row of the tile
+ * contains two numbers of every query.
  */
 INLINED void split_queries_of(uint16_t *out, const workspace *work,
                               const es_entropy_part *part, int i, es_numbers in)
@@ -168,8 +170,9 @@ typedef struct matrices {
 
 /**
  * Adds the products of n_sides * SIDE keys with a group of queries, for DEEP
- * numbers of each vector, beginning with number DEEP * d. Of these numbers,
- * takes level a of the keys and level b of the queries. AMX tiles 0 to 3
+ * numbers of each vector, beginning with number DEEP * d. Each number is split
+ * into bfloat16 values (its levels, see levels_of), and the products are those
+ * of level a of the keys and level b of the queries. AMX tiles 0 to 3
  * accumulate the products; tiles 4 and 5 hold keys, tiles 6 and 7 queries.
  */
 INLINED void add_matrices(const matrices *m, int d, int a, int b, int n_sides)
@@ -212,8 +215,8 @@ INLINED void multiply_matrices(float *out, const matrices *m, int n_sides)
 }
 
 /**
- * Computes the products of a group of queries with at least n keys from packed
- * key j on.
+ * Computes the dot products of a group of queries with at least n packed keys,
+ * starting with key j.
  */
 APART void multiply_split(const workspace *work, const es_entropy_part *part,
                           int j, int n, ahead *next)

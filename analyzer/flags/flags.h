@@ -94,8 +94,8 @@ const char *es_flag_verdict(es_flag_kind kind, es_severity severity);
  * ends, or when 1 - `warm_up` of the planned steps are done, es_judge_finish
  * judges it without this restriction. In a training run of fewer than
  * `overload_steps` planned steps the heads do not have time to come down: if it
- * was observed from the start (its first sample has a mean of at least 0.98
- * ceiling), such an overload has severity info. In a run of unknown length
+ * was observed from the start (its first sample has a mean of at least 0.98 of
+ * the ceiling), such an overload has severity info. In a run of unknown length
  * (is_open_ended of es_judge_run), every overload in the first `overload_steps`
  * steps has severity info too, and no collapse by a layer's own history is
  * detected in these steps.
@@ -122,8 +122,8 @@ typedef struct es_flag_rules {
                                 default 0.1 */
     int collapse_samples;    /* number of consecutive samples that a collapse
                                 needs; default 3 */
-    int collapse_layers;     /* a sample counts twice if at least this number of
-                                layers is low in it; default 3 */
+    int collapse_layers; /* a sample in which at least this number of layers are
+                            collapsed counts as two samples; default 3 */
     double overload_head;    /* a head is high at or above this fraction of the
                                 ceiling; default 0.75 */
     double overload_warning; /* share of high heads from which an overload is a
@@ -264,8 +264,8 @@ typedef struct es_episode {
     es_flag_kind kind;
     es_severity severity; /* severity at the last sample if `stands`,
                              otherwise the highest severity reached */
-    bool stands;          /* true if the condition holds at the last sample;
-                             always true for nan */
+    bool stands; /* true if the flag's condition holds at the last sample; in
+                    episodes of the flag nan always true */
     int64_t onset, last;
     int64_t reported; /* step of the first sample at which the condition had
                          lasted long enough to be reported */
@@ -317,8 +317,8 @@ es_judge *es_judge_init(void *workspace, const es_judge_run *run,
  * again at a sample that raises its severity. In these calls `stands` is true;
  * `last`, `layers`, `heads` and `value` describe the episode so far, and
  * `threshold` belongs to the new severity. Each es_judge_push calls `handler`
- * at most once per kind of flag. If a run has fewer samples than a flag needs
- * in a row, only es_judge_finish reports the flag.
+ * at most once per kind of flag. If a run has fewer samples than the
+ * consecutive samples that a flag needs, only es_judge_finish reports the flag.
  */
 void es_judge_announce(es_judge *judge, es_episode_handler *handler,
                        void *user);

@@ -37,8 +37,8 @@ static es_severity level_of(const es_overload_track *track, uint32_t needed,
 void es_overload_begin(es_overload_track *track, const es_flag_rules *rules,
                        int64_t planned_steps, double mean, double ceiling)
 {
-    /* Fraction of the ceiling; below the mean entropy of untrained heads, which
-       is at least 0.99 of the ceiling. */
+    /* A fraction of the ceiling that is below the mean entropy of untrained
+       heads, which is at least 0.99 of the ceiling. */
     static const double untrained = 0.98;
     if (track->begun)
         return;

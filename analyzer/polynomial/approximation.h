@@ -42,9 +42,10 @@ static inline bool es_interval_has(const es_interval *interval, double x)
 }
 
 /**
- * Parameters of 1 / x by Goldschmidt: s (1 + e) (1 + e^2) (1 + e^4)..., e = 1 -
- * s x, s = 2 / (low + high), see es_polynomial_inverse. The product diverges
- * for x above low + high; for x below low the result is less than 1 / x.
+ * Parameters of the approximation of 1 / x by Goldschmidt's method, the product
+ * s * (1 + e) * (1 + e^2) * (1 + e^4) * ... with s = 2 / (low + high) and
+ * e = 1 - s * x. See es_polynomial_inverse. The product diverges for x above
+ * low + high; for x below low the result is less than 1 / x.
  */
 typedef struct es_division {
     es_interval in;
@@ -61,9 +62,10 @@ double es_divide_f64(const es_division *how, double x);
 double es_division_error(const es_division *how);
 
 /**
- * Parameters of 1 / sqrt(x) by Newton: y <- y (3 - x y^2) / 2 from 1 /
- * sqrt(high), see es_polynomial_rsqrt. For x above 3 high the sign may be
- * wrong; for x above 5 high the iteration diverges.
+ * Parameters of the approximation of 1 / sqrt(x) by Newton's method:
+ * y <- y * (3 - x * y^2) / 2, starting with y = 1 / sqrt(high). See
+ * es_polynomial_rsqrt. For x above 3 * high the sign may be wrong; for x above
+ * 5 * high the iteration diverges.
  */
 typedef struct es_inverse_root {
     es_interval in;
@@ -245,14 +247,14 @@ typedef struct es_approximation_choice {
  * Choose an approximation for the observed inputs `found`. Return false if no
  * input was finite, or, for a division or root, if an input was not positive.
  *
- *   es_division_choose  the interval is [max(low / margin, least), margin
- *                       high]. Uses at most ES_DIVISION_MOST_FACTORS factors
- *                       unless the settings request more. `least` is a known
- *                       lower bound of PowerSoftmax's denominator, ignoring
- *                       float32 rounding; 0 if there is no known bound
- *   es_gate_choose      |x| <= margin high; the smallest of the degrees 7, 15,
- *                       31, 63 and 127 whose error is small enough, otherwise
- *                       127
+ *   es_division_choose  the interval is [max(low / margin, least),
+ *                       margin * high]. Uses at most ES_DIVISION_MOST_FACTORS
+ *                       factors unless the settings request more. `least` is a
+ *                       known lower bound of PowerSoftmax's denominator,
+ *                       ignoring float32 rounding; 0 if there is no known bound
+ *   es_gate_choose      |x| <= margin * high; the smallest of the degrees
+ *                       7, 15, 31, 63 and 127 whose error is small enough,
+ *                       otherwise 127
  */
 bool es_division_choose(es_division *out, const es_approximation_choice *choice,
                         const es_findings *found, double least);
@@ -273,7 +275,8 @@ bool es_gate_choose(es_gate *out, const es_approximation_choice *choice,
  *   es_attention_levels   projection, q . k, power, mask (or values), factors,
  *                         output projection: factors + 4 + ceil(log2 p). The
  *                         factors multiply the sum of x^p v over the keys
- *   es_norm_levels        centring, square, two per step, product: 2 steps + 3
+ *   es_norm_levels        centring, square, two per step, product:
+ *                         2 * steps + 3
  *   es_activation_levels  es_polynomial_levels, which includes the product with
  *                         x
  */

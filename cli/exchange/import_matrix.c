@@ -1,5 +1,5 @@
 /* Parses a matrix, which has one text line per layer with one number per head.
-   The matrix is one step of one series. */
+   The matrix contains the values of one series at one step. */
 #include "analyzer/base/checked.h"
 #include "cli/exchange/import_internal.h"
 

@@ -107,8 +107,7 @@ typedef struct measuring {
     const es_run_setting **values; /* (n_runs,n_differences) values of the
                                       settings */
     size_t n_differences;
-    double *x, *y, *space;          /* workspaces for n_runs, n_runs and 3
-                                       n_runs values */
+    double *x, *y, *space;          /* workspaces; space has 3 * n_runs */
     size_t *group, *chosen, *order; /* (n_runs) */
 } measuring;
 

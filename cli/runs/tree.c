@@ -1,6 +1,7 @@
 /* Finds run files below folders, for all commands, and takes stamps of run
-   files, from which the live view and `watch` detect changes. A stamp includes
-   the write-ahead log (-wal), because a writer appends to the log first. */
+   files (identity, size and time), from which the live view and `watch` detect
+   changes. A stamp includes the write-ahead log (-wal), because a writer
+   appends to the log first. */
 #include "cli/runs/tree.h"
 
 #include "analyzer/base/checked.h"

@@ -317,6 +317,6 @@ es_status es_scan_judge(es_scan_options *to)
         (status = check_places(to)) != ES_OK ||
         (status = es_summary_options_check(&to->summary)) != ES_OK)
         return status;
-    return to->part < 0 ? find_inputs(to) : ES_OK; /* a Slurm task reads its
-                                                      inputs from the list */
+    /* A Slurm task reads its inputs from a file that lists all inputs. */
+    return to->part < 0 ? find_inputs(to) : ES_OK;
 }

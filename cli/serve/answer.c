@@ -29,7 +29,8 @@ static void limit_process(void)
                         time = {SECONDS_MOST, SECONDS_MOST};
     setrlimit(RLIMIT_FSIZE, &bytes);
     setrlimit(RLIMIT_CPU, &time);
-#ifndef __SANITIZE_ADDRESS__ /* AddressSanitizer reserves terabytes */
+    /* AddressSanitizer reserves terabytes of address space. */
+#ifndef __SANITIZE_ADDRESS__
     const struct rlimit memory = {MEMORY_MOST, MEMORY_MOST};
     setrlimit(RLIMIT_AS, &memory);
 #endif

@@ -1,5 +1,5 @@
-/* Finds the Slurm task of each run in the scripts of the folder, and queries
- * squeue for the state of each task. */
+/* Finds the Slurm task of each run in the batch scripts of the sweep's folder,
+ * and queries squeue for the state of each task. */
 #include "cli/sweep/jobs.h"
 
 #include "analyzer/base/checked.h"

@@ -140,7 +140,8 @@ static es_status read_all_lines(es_watched *run, es_reader *reader)
     return ES_OK;
 }
 
-/* Reads the values at the step shown of the series that have sparklines. */
+/* Reads, from each series with a sparkline, the values at the step that is
+ * shown. */
 static es_status read_values(es_watched *run, es_reader *reader)
 {
     const es_run_summary *shown = es_watched_shown(run);

@@ -47,11 +47,10 @@ struct es_recorder {
                             lives */
     unsigned char *mine; /* page that begins with a 1 and that the kernel
                             clears in a forked child */
-    pid_t opener;        /* 0, or the pid of the process that opened the
-                            recorder if the kernel cannot clear the page `mine`
-                            on fork */
-    es_held control;     /* socket to the recorder; after the recorder's reply
-                            only the end of the connection is of interest */
+    pid_t opener; /* pid of the process that opened the recorder, if the kernel
+                     cannot clear the page `mine` on fork; else 0 */
+    es_held control; /* socket to the recorder; after the recorder's reply
+                        only the end of the connection is of interest */
     es_process child;
     char *path;
     int64_t n_layer, n_head;

@@ -28,7 +28,8 @@
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2,
                "words shared between processes must be lock-free");
 _Static_assert(sizeof(es_frame) % 8 == 0, "payloads are 8-byte aligned");
-_Static_assert(sizeof(es_ring_words) <= 4096, "the words fit into one page");
+_Static_assert(sizeof(es_ring_words) <= 4096,
+               "the control words fit into one page of memory");
 
 static size_t page_size(void)
 {
@@ -70,8 +71,8 @@ es_status es_memory_file(int *fd, const char *name, size_t bytes)
     return ES_OK;
 }
 
-/* Maps the words and the data, then maps the data a second time, directly after
- * the first mapping. */
+/* Maps the control words and the data, then maps the data a second time,
+ * directly after the first mapping. */
 static es_status map_ring(es_ring *out, int fd, size_t capacity, int flags)
 {
     size_t page = page_size();

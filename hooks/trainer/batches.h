@@ -18,7 +18,7 @@ typedef struct es_data {
 
 /**
  * Draws micro-batch i of this rank in a training step. Its number among the
- * micro-batches of all ranks and steps is (step x accumulate + i) x world +
+ * micro-batches of all ranks and steps is (step * accumulate + i) * world +
  * rank.
  *
  *   inputs   (B,I) written, I = es_model_config_n_inputs

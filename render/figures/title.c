@@ -10,7 +10,8 @@
 
 #define THIN_SPACE "\xe2\x80\x89" /* U+2009 */
 #define ELLIPSIS "\xe2\x80\xa6"
-/* Beginning of the names that end in an index, such as ScFuFFNi6. */
+/* Beginning of those names in an architecture's notation that end in an index,
+ * such as ScFuFFNi6. */
 #define INDEXED "ScFuFFN"
 
 /* Gap before a smaller character, relative to the font size. */

@@ -34,9 +34,9 @@ typedef struct attention {
                              (2,H) entropies and sinks */
     void *cells;          /* int (n), the cells that a query sees */
     size_t weights_size, mask_size, row_size, cells_size;
-    bool refused, failed; /* true once a tensor of an unsupported form was
-                             reported; true once a failure to read a tensor was
-                             reported */
+    bool refused, failed; /* true once the callback has reported a tensor of an
+                             unsupported form (refused) or a tensor that could
+                             not be read (failed) */
 } attention;
 
 /* Returns false if memory is short or a size is below 1. Call attention_close

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Records the two runs in this folder again. They train the demo's models five times as
-# long, at a learning rate at which the model without LayerNorm survives. BUILD is the
-# folder of the programs. The corpus is Debian 12's Python standard library, which
-# entropy-corpus finds itself. Takes a few minutes.
+# long as the demo does, at a learning rate at which the model without LayerNorm
+# survives. BUILD is the folder of the programs. The corpus is Debian 12's Python
+# standard library, which entropy-corpus finds itself. Takes a few minutes.
 #
-# The script uses one thread, because a run can be repeated bit by bit only with the
+# The script uses one thread, because a run can be repeated bit for bit only with the
 # same number of threads (and the same kind of processor).
 set -euo pipefail
 cd "$(dirname "$0")/../.."

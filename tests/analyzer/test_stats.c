@@ -13,7 +13,7 @@ TEST(an_arithmetic_series_has_its_closed_form)
     assert_true(near(summary.mean, 7.5, 1e-13));
     assert_true(near(summary.min, -5, 0));
     assert_true(near(summary.max, 20, 0));
-    /* the variance of 0..n-1, with the divisor n - 1, is n (n + 1) / 12 */
+    /* the variance of 0..n-1, with the divisor n - 1, is n * (n + 1) / 12 */
     assert_true(near(summary.std, sqrt(101.0 * 102 / 12) / 4, 1e-12));
 }
 

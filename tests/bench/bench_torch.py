@@ -39,8 +39,9 @@ TURN = 0.3  # seconds, at least one step
 
 @dataclasses.dataclass
 class Problem:
-    """A problem that bench_train also solves; `reach` maps a form to the target speed
-    relative to this form.
+    """A model and batch size that bench_train also measures. `reach` maps a form of the
+    PyTorch program to the speed that entropy-train must reach, as a multiple of the speed
+    of this form.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Problem:
     vocab: int
     n_rounds: int
     precision: str = "fp32"
-    records: bool = False  # ours measures the entropy of every head
+    records: bool = False  # entropy-train measures the entropy of every head
     reach: dict = dataclasses.field(default_factory=dict)
 
 

@@ -14,13 +14,14 @@ other stages run. The jobs compile and then wait for `measure`. `measure` starts
 `prepare` did not start, lets the jobs measure one after another, and prints a table. Jobs and
 `measure` communicate through files in FOLDER.
 
-The watch records every second step. A round consists of two steps of the plain model, and of a
-recorded and an unrecorded step of the watched model, in alternating order, with a wait after each
-step. If a plain step takes p, a recorded step r and an unrecorded step u, the cost of every=1 is
-r / p - 1, and the cost of every=50 is (r + 49 u) / 50 p - 1. The table contains the medians over
-the rounds and their 95 % intervals. Before the rounds, the losses of both models are compared bit
-by bit, and steps of both models run under set_sync_debug_mode("error"). After the rounds, the
-samples in the run file are compared with the recorded steps.
+The watch records every second step. A round consists of two steps of the plain model, and
+of a recorded and an unrecorded step of the watched model, in alternating order, with a
+wait after each step. If a plain step takes p, a recorded step r and an unrecorded step u,
+the cost of every=1 is r / p - 1, and the cost of every=50 is (r + 49 * u) / (50 * p) - 1.
+The table contains the medians over the rounds and their 95 % intervals. Before the
+rounds, the losses of both models are compared bit for bit, and steps of both models run
+under set_sync_debug_mode("error"). After the rounds, the samples in the run file are
+compared with the recorded steps.
 
 Variables, with default values in parentheses:
 
@@ -202,12 +203,13 @@ class Job:
         self.ids = torch.randint(vocab, sizes(model), device=DEVICE)
 
     def pair(self):
-        """Makes a step of each model. Returns True if both losses have the same bits."""
+        """Trains each of the two models for one step. Returns True if both losses have
+        the same bits."""
         mine, other = (side.step(self.ids) for side in (self.plain, self.watched))
         return bool(torch.equal(mine, other)) and bool(torch.isfinite(mine))
 
     def compile(self):
-        """Makes steps until recorded and unrecorded steps have been compiled and captured as
+        """Trains until recorded and unrecorded steps have been compiled and captured as
         graphs. The learning rate is 0 until the losses have been compared, because the order of
         sums in a compiled backward pass varies and the weights would differ."""
         if self.mode == "eager":
@@ -230,8 +232,8 @@ class Job:
         return are_equal
 
     def find_waits(self):
-        """Makes steps in PyTorch's mode that raises an error if the host waits for the device.
-        Returns True if no step waits."""
+        """Trains for a few steps in the mode of PyTorch that raises an error if the host
+        waits for the device. Returns True if no step waits."""
         what, why = f"{self.label}: recorded steps do not wait for the device", None
         if not IS_GPU:
             print(f"required: {what}: {verdict(False)}")
@@ -256,7 +258,8 @@ class Job:
         return why is None
 
     def timed(self, side):
-        """Makes a step. Returns True if the step is recorded, and its time in milliseconds."""
+        """Trains the watched model for one step. Returns True if the step is recorded,
+        and its time in milliseconds."""
         is_recorded = side.rec is not None and side.n_steps % EVERY == 0
         wait()
         start = time.perf_counter()
@@ -265,8 +268,8 @@ class Job:
         return is_recorded, 1e3 * (time.perf_counter() - start)
 
     def round(self, sides):
-        """Makes a round. Returns the milliseconds of the plain model's steps (their mean), of a
-        recorded step, and of an unrecorded step."""
+        """Measures one round. Returns the milliseconds of the plain model's steps (their
+        mean), of a recorded step, and of an unrecorded step."""
         took = [(side, *self.timed(side)) for side in sides]
         plain = [ms for side, _, ms in took if side is self.plain]
         watched = {is_recorded: ms for side, is_recorded, ms in took if side.rec}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests how entropy-scan shows many runs: folders as inputs, conditions, sort
-# order, and JSON lines.
+# Tests how entropy-scan shows many runs: with folders as inputs, with conditions
+# (--where) and sort orders (--sort), and as JSON lines.
 . tests/support/tap.sh
 . tests/support/background.sh
 plan_dir

@@ -174,8 +174,8 @@ def test_heads_that_cannot_be_identified_are_one_warning_and_counted(
     shape, heads = UNKNOWN[name]
 
     class Both(torch.nn.Module):
-        """A model with two layers: the queries of `known` have four dimensions and are
-        measured."""
+        """A model with two layers. The queries of the layer `known` have four dimensions,
+        so this layer is measured; those of `other` have another shape."""
 
         def __init__(self):
             super().__init__()

@@ -3,13 +3,13 @@ training run.
 
 usage: kills.py BIN
 
-Makes SOAK_COUNT kills in the folder SOAK_FOLDER; SOAK_SEED is the seed of the random
-moments. After each kill, the export of entropy-scan is compared with that of an
-undisturbed run: every value is the same, no step before the last one is missing, and
-everything that a reader saw before the kill is still there. A killed trainer loses
-nothing that it recorded before its last checkpoint. A killed recorder changes no bit of
-the last checkpoint. If a training run reaches its end, the whole export is the same, or
-reports that something was lost.
+SOAK_COUNT is the number of kills, SOAK_FOLDER the folder of the files, and SOAK_SEED the
+seed of the random moments. After each kill, the export of entropy-scan is compared with
+that of an undisturbed run: every value is the same, no step before the last one is
+missing, and everything that a reader saw before the kill is still there. A killed trainer
+loses nothing that it recorded before its last checkpoint. A killed recorder changes no
+bit of the last checkpoint. If a training run reaches its end, the whole export is the
+same, or reports that something was lost.
 """
 import os
 import random

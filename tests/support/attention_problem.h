@@ -125,9 +125,9 @@ void attention_expect_pulled(const attention_problem *p);
 
 /**
  * Checks the formulas of es_ref_attention_backward with finite differences of
- * es_ref_attention, for a small head and the loss L = sum dy y + sum w e, where
- * e are the row entropies. If `temperatures` is true, also checks the gradients
- * of the temperatures.
+ * es_ref_attention, for a small head and the loss L = sum dy * y + sum w * e,
+ * where y are the outputs, e are the row entropies, and dy and w are constants.
+ * If `temperatures` is true, also checks the gradients of the temperatures.
  */
 void attention_check_reference(int power, double epsilon, bool temperatures);
 /**

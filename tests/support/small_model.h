@@ -9,7 +9,7 @@
 typedef struct es_small_model {
     es_model *model;
     const es_model_config *config;
-    int n; /* number of tokens, B T, at most ES_SMALL_TOKENS */
+    int n; /* number of tokens, B * T, at most ES_SMALL_TOKENS */
     int32_t tokens[ES_SMALL_TOKENS], targets[ES_SMALL_TOKENS];
     es_losses losses;
 } es_small_model;

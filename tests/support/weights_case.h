@@ -44,8 +44,8 @@ es_model_config es_weights_case_config(const es_weights_case *f,
 /** Returns the number of logits (B,T,V). */
 size_t es_weights_n_logits(const es_model_config *config);
 
-/** Returns the logits (B,T,V) of a model with the weights, which the caller
- *  frees; `note` receives the note of es_weights_load. */
+/** Loads `weights` into a model and returns the model's logits (B,T,V). The
+ *  caller frees the logits. `note` receives the note of es_weights_load. */
 float *es_weights_logits(const es_weights *weights,
                          const es_model_config *config, const int32_t *tokens,
                          char note[256]);

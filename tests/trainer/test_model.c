@@ -61,7 +61,8 @@ TEST(a_slope_decays_on_request)
 }
 
 /* Takes a step and returns the change of one weight. Because eps is much larger
- * than any gradient, the change is lr g / eps, which is linear in g. */
+ * than any gradient, the change is lr * g / eps, which is linear in the
+ * gradient g. */
 static double movement(double clip, double *norm)
 {
     es_train_config train;

@@ -340,7 +340,7 @@ TEST(biases_that_cannot_be_moved_are_refused)
         ES_EFORMAT,
         "x.safetensors: the biases of the FFN in layer 1 cannot be moved",
         try_to_simplify(&s));
-    /* biases of 0 need not move */
+    /* biases that are 0 need not be moved */
     fill(&s, "h.1.mlp.c_fc.bias", 0);
     fill(&s, "h.1.mlp.c_proj.bias", 0);
     es_assert_ok(try_to_simplify(&s));

@@ -37,16 +37,17 @@ typedef struct es_deliver_options {
     es_webhook webhook;
 } es_deliver_options;
 
-/** Exit codes of a delivering process. */
+/** Exit codes of a process that delivers alerts. */
 enum {
-    ES_DELIVER_DONE,  /* all pending deliveries of the action were made */
+    ES_DELIVER_DONE,  /* all alerts pending for the action were delivered */
     ES_DELIVER_AGAIN, /* a delivery failed but may succeed later */
     ES_DELIVER_GONE   /* standard output can no longer be written */
 };
 
 /**
- * Starts a process that makes the deliveries of `action`. The caller must not
- * have a ledger or run file open. Returns 0 or an errno.
+ * Starts a process that delivers the pending alerts by means of `action`. The
+ * caller must not have an alert ledger or a run file open. Returns 0 or an
+ * errno.
  */
 int es_deliver_start(es_process *out, es_action action,
                      const es_deliver_options *options);

@@ -328,7 +328,8 @@ def _gradients_by_blocks(
     query: Tensor, key: Tensor, what: Attention, de: Tensor
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Returns the gradients of query, key and temperatures, computed from recomputed
-    scores: de/ds_j = -p_j (ln p_j + e)."""
+    scores. The entropy e of a row with scores s_j and weights p_j has the derivatives
+    de/ds_j = -p_j * (ln p_j + e)."""
     b, h, _, d = query.shape
     groups = key.shape[1]
     number = _number(query)

@@ -85,7 +85,7 @@ es_cpu_head es_cpu_head_of_kind(const es_attention *a)
                          .length = a->length};
 }
 
-/* Returns head `index` of all B x H heads, without pointers to statistics or
+/* Returns head `index` of all B * H heads, without pointers to statistics or
  * gradients. */
 static es_cpu_head head_of(const job *j, es_share share, int index)
 {
@@ -218,7 +218,7 @@ static void backward_part(void *argument, es_share share)
 }
 
 /* Arguments for computing the gradient of ln t, the logarithm of the
- * temperatures: dL/dln t = -sum over the batch of sum_j dz_j z_j, where z are
+ * temperatures: dL/dln t = -sum over the batch of sum_j dz_j * z_j, where z are
  * the scores of a row and dz their gradients. */
 typedef struct temperatures {
     const es_backend *backend;
@@ -273,7 +273,7 @@ void es_cpu_attention_backward(es_backend *backend, es_mem *dqkv,
 
 /* Applies rotary position embeddings. The first r dimensions of each head's q
  * and k (a quarter in Pythia) are rotated in pairs (c, c + r/2): at position i,
- * pair c is rotated by the angle i BASE^(-2c/r). */
+ * pair c is rotated by the angle i * BASE^(-2c/r). */
 #define BASE 10000.0
 
 int es_cpu_n_rotated(int head_width)

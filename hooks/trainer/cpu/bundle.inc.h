@@ -35,8 +35,8 @@ typedef struct bundle {
                                       * into scores */
     float *weight, *log, *slope, *g; /* (2,T,LANES) values of each key, for
                                       * two queries */
-    float *rows; /* (ES_N_ROW_STATISTICS,T,LANES), with T rounded up to a
-                  * multiple of LANES */
+    float *rows; /* (ES_N_ROW_STATISTICS,T,LANES) statistics of the rows; T is
+                    rounded up to a multiple of LANES */
 } bundle;
 
 static size_t pad_to_lanes(size_t n)

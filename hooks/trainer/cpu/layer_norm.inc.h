@@ -24,7 +24,7 @@ static vec row_square_distance(const float *x, float mean, int n)
 
 /* Computes the mean and 1 / standard deviation of n <= LANES rows. Adds up the
  * vectors of each row first, and then the lanes of all rows in one operation.
- * Returns largest_size of x. */
+ * Returns the largest |x|, encoded by largest_size. */
 static uint32_t measure_normal(float *mean, float *rstd, const float *x, int n,
                                int width, float epsilon)
 {
@@ -68,8 +68,8 @@ static uint32_t layer_norm(float *y, float *mean, float *rstd, const float *x,
     return largest;
 }
 
-/* Computes the means of two vectors for each of n rows (n <= LANES): of g = dy
- * weight, and of g times the normalised x. */
+/* Computes two means over the columns of each of n rows (n <= LANES): the mean
+ * of g = dy * weight, and the mean of g * (normalised x). */
 static void measure_gradient(float *mean_g, float *mean_dot, const float *dy,
                              const float *x, const float *mean,
                              const float *rstd, const float *weight, int n,

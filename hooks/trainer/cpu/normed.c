@@ -186,8 +186,9 @@ static double iterate_power(job *j)
     return sqrt(squares);
 }
 
-/* Computes the contribution of the thread's rows to v^T m u, or to the dot
- * product of dw and w if m is NULL. */
+/* Computes the contribution of the thread's rows to v^T m u for the matrix m,
+ * or, if m is NULL, to the dot product of the weights w and their gradient
+ * dw. */
 static void product_part(void *argument, es_share share)
 {
     const job *j = argument;

@@ -166,7 +166,7 @@ static void activate(es_backend *backend, es_mem *post, es_mem *found,
 /* --- PowerSoftmax --------------------------------------------------------- */
 
 /* The weights with which query n - 1 of head `head` attends to its n keys.
- * Heads are numbered from 0 to B x H - 1. */
+ * Heads are numbered from 0 to B * H - 1. */
 typedef struct row {
     int head, n;
     float *scores, *weights;   /* (n) */

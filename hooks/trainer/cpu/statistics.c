@@ -39,8 +39,8 @@ static double compute_score(const es_cpu_head *head, int i, int j)
 /* Sums over the scores of one row, computed in a single pass. */
 typedef struct row_sums {
     double largest, sum, moment, first, distance;
-    double apart, apart_squares; /* sums of s - largest and of its square
-                                  * over all scores s */
+    double apart, apart_squares; /* sums of s - largest and of (s - largest)^2
+                                    over all scores s */
     bool finite;
 } row_sums;
 

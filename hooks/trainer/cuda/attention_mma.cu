@@ -12,9 +12,9 @@ struct forward_shape {
         OWN = 16 * M * ES_MMA_WARPS,
         OWN_SIZE = OWN * WIDTH,
         OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
-        SIZE = OWN_SIZE + 4 * OTHER_SIZE /* the block's query rows, and two
-                                          * buffers, each for a tile of keys and
-                                          * a tile of values */
+        /* space for the block's query rows and for two buffers, each of which
+         * holds a tile of keys and a tile of values */
+        SIZE = OWN_SIZE + 4 * OTHER_SIZE
     };
 };
 
@@ -22,9 +22,9 @@ struct forward_shape {
  * enough registers to keep these values while products are computed, and each
  * value is needed only for a part of each iteration. Four lanes share a row;
  * the first of them writes the values that all four read. Each lane has
- * separate sums over its columns: the lane's sums for row 16 m + 8 upper + lane
- * / 4 of its warp are at index [2 m + upper], in a different bank for each
- * lane.
+ * separate sums over its columns: the lane's sums for row 16 * m + 8 * upper +
+ * lane / 4 of its warp are at index [2 * m + upper], in a different bank for
+ * each lane.
  *
  * Weights, sums and outputs are relative to the row's anchor. For PowerSoftmax
  * the anchor is 1 / m, where m is the row's largest absolute score; for softmax
@@ -44,17 +44,18 @@ struct kept_rows {
 };
 
 /* Returns the index, within the thread block, of this lane's first row. The
- * lane's row with the indices (m, upper) is 16 m + 8 upper rows below the first
- * row. */
+ * lane's row with the indices (m, upper) is 16 * m + 8 * upper rows below the
+ * first row. */
 template <int M>
 ES_DEVICE int first_row(void)
 {
     return es_mma_warp() * 16 * M + es_tile_sum_row(es_mma_lane(), 0);
 }
 
-/* Moves the anchors of rows. If a row's largest score exceeds the row's anchor
- * by too much, the largest score becomes the anchor. All lanes of the warp must
- * call this function together. */
+/* Moves the anchors of rows, which are the scores to which weights are relative
+ * (attention_kinds.h). If a row's largest score exceeds the row's anchor by too
+ * much, the largest score becomes the anchor. All lanes of the warp must call
+ * this function together. */
 template <int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
                             const float largest[M][2], int power)
@@ -92,8 +93,8 @@ ES_DEVICE void move_anchors(float out[M][WIDTH / 8][4], kept_rows<WIDTH> *kept,
     __syncwarp();
 }
 
-/* Returns true if the query in row 16 m + 8 upper sees the key of this lane's
- * element i, which is one of the keys 8 n .. 8 n + 7. */
+/* Returns true if the query in row 16 * m + 8 * upper sees the key of this
+ * lane's element i, which is one of the keys 8 * n to 8 * n + 7. */
 template <bool DIAGONAL>
 ES_DEVICE bool sees(int m, int upper, int n, int i)
 {
@@ -147,9 +148,10 @@ ES_DEVICE float largest_of_row(const float s[N / 8][4], int m, int upper,
     return KIND::BY_SIZE ? es_mma_row_largest(size) : largest;
 }
 
-/* Turns the scores of a group of keys into weights. First moves the anchors of
- * rows with scores that are too large, and rescales the sums and outputs of
- * these rows. */
+/* Turns the scores of a group of keys into weights. Weights are relative to the
+ * row's anchor (a score, see attention_kinds.h). If scores of a row exceed its
+ * anchor by too much, first moves the anchor and rescales the row's sums and
+ * outputs. */
 template <int WIDTH, int M, int N, class KIND, bool MEASURE, bool DIAGONAL>
 ES_DEVICE void weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
                           kept_rows<WIDTH> *kept, int power, bool means)
@@ -191,7 +193,7 @@ ES_DEVICE void weigh_step(float out[M][WIDTH / 8][4], float s[M][N / 8][4],
 template <int WIDTH, int M>
 struct rows_of_warp {
     float out[M][WIDTH / 8][4];
-    kept_rows<WIDTH> *kept; /* shared by the block */
+    kept_rows<WIDTH> *kept; /* in shared memory, for all rows of the block */
 };
 
 /* Saves the rows' raw scores of key 0. Each score is held by the first of the
@@ -229,7 +231,7 @@ ES_DEVICE void attend_step(const es_attention_call<A> *call,
 }
 
 /* Below compute capability 9.0, one call of attend_step does not have enough
- * registers for a complete tile of softmax if heads are wide. */
+ * registers for a complete tile if attention is softmax and heads are wide. */
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 900
 enum { FEW_REGISTERS = true };
 #else
@@ -299,9 +301,9 @@ ES_DEVICE void open_rows(const es_attention_call<A> *call,
 }
 
 /* Saves the rows' values for the backward pass, and writes their statistics.
- * Sets `factor` to the factor of each row's outputs, which includes the
- * division by the row's denominator, and `more` to a number that is finite if
- * and only if the saved values are finite. */
+ * Sets `factor` to the number by which each row's outputs must be multiplied,
+ * which includes the division by the row's denominator, and `more` to a number
+ * that is finite if and only if the saved values are finite. */
 template <class A, int WIDTH, int M, class KIND, bool MEASURE>
 ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
                           float more[M], rows_of_warp<WIDTH, M> *rows, int head,

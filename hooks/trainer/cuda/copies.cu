@@ -10,7 +10,7 @@ struct es_cuda_copies {
     es_cuda_copies *next;
     const float *weights; /* (n) f32 array of the model */
     size_t n;
-    void *copy; /* (n) in the precision of products */
+    void *copy; /* (n) the same weights in the precision of matrix products */
 };
 
 /* Returns the list entry for the array that contains the address `weights`, or

@@ -110,8 +110,8 @@ typedef struct token_sums {
     int n_rows, width;
 } token_sums;
 
-/* Ends the sum of one token. If the token's run of rows began in an earlier
- * chunk, stores the sum as a carry (see sort_layout); otherwise adds the sum to
+/* Ends the sum of one token. If the token's rows began in an earlier chunk,
+ * stores the sum as a carry (see sort_layout); otherwise adds the sum to
  * dwte. */
 template <int W>
 static __device__ void flush_sum(const token_sums *s, int begin, int chunk,
@@ -175,9 +175,9 @@ static __global__ void sum_chunks_kernel(token_sums s, const A *dx)
         sum_chunk<A, W>(&s, dx, (int)blockIdx.x, j);
 }
 
-/* Completes the sums of runs that are longer than a chunk: the block of the
- * chunk in which a run begins adds the sums that the later chunks have stored
- * as carries. */
+/* Completes the sums of tokens whose rows continue in later chunks: the block
+ * of the chunk in which a token's rows begin adds the sums that the later
+ * chunks have stored as carries. */
 template <int W>
 static __global__ void add_carries_kernel(token_sums s)
 {

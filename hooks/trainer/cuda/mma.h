@@ -23,8 +23,8 @@
 #include "tests/emulation/mma_host.h"
 #endif
 
-/** Adds the product a (16,16) b (16,8) to d (16,8). d is f32; a and b have type
- *  A, es_bf16 or es_fp16. */
+/** Adds the product of a (16,16) and b (16,8) to d (16,8). d is f32; a and b
+ *  have type A, es_bf16 or es_fp16. */
 template <class A>
 ES_DEVICE void es_mma(float *d, const uint32_t *a, const uint32_t *b);
 
@@ -83,7 +83,7 @@ ES_DEVICE uint32_t es_shared_address(const void *shared)
  * Loads four matrices (8,8) of 16-bit elements from shared memory. Lane l
  * passes the address of row l % 8 of matrix l / 8; a row has 16 bytes and is
  * aligned to 16 bytes. out[i] receives the two elements of matrix i that belong
- * to this lane: row l / 4, columns 2 (l % 4) and 2 (l % 4) + 1.
+ * to this lane: row l / 4, columns 2 * (l % 4) and 2 * (l % 4) + 1.
  */
 ES_DEVICE void es_ldmatrix(uint32_t *out, uint32_t row)
 {
@@ -98,8 +98,8 @@ ES_DEVICE void es_ldmatrix(uint32_t *out, uint32_t row)
 #endif
 }
 
-/** Same as es_ldmatrix, but transposes the matrices: lane l receives rows 2 (l
- *  % 4) and 2 (l % 4) + 1 of column l / 4 in out[i]. */
+/** Same as es_ldmatrix, but transposes the matrices: lane l receives rows
+ *  2 * (l % 4) and 2 * (l % 4) + 1 of column l / 4 in out[i]. */
 ES_DEVICE void es_ldmatrix_transposed(uint32_t *out, uint32_t row)
 {
 #ifdef __CUDACC__
@@ -143,8 +143,8 @@ ES_DEVICE void es_cp_commit()
 #endif
 }
 
-/** Waits until all groups of this thread, except the last n, are complete.
- *  Other threads see the copied data after a barrier. */
+/** Waits until all groups of copies that this thread has started, except the
+ *  last n, are complete. Other threads see the copied data after a barrier. */
 template <int n>
 ES_DEVICE void es_cp_wait()
 {

@@ -113,7 +113,8 @@ es_status es_tokens_write(FILE *stream,
                           const es_tokens_content *content) ES_MUST_USE;
 
 /**
- * 64-bit checksum of bytes[0..n): detects damage, not forgery.
+ * Returns a 64-bit checksum of bytes[0..n), which detects damage but not
+ * forgery:
  *
  *     h = 0xcbf29ce484222325
  *     for each 8 bytes w, little-endian, at the end padded with zeros:

@@ -21,11 +21,11 @@ typedef enum es_family {
 
 /**
  * Rotary position embedding. With r rotated dimensions, pair c of them is
- * rotated by the angle i f at position i, where f = base^(-2c/r). With scaling
- * (Llama 3.1) the pairs of low frequency rotate less. If a full turn takes more
- * than original / low positions, f becomes f / factor; if it takes fewer than
- * original / high, f is unchanged; in between, f is interpolated linearly in
- * original / (positions per turn).
+ * rotated by the angle i * f at position i, where f = base^(-2c/r). With
+ * scaling (Llama 3.1) the pairs of low frequency rotate less. If a full turn
+ * takes more than original / low positions, f becomes f / factor; if it takes
+ * fewer than original / high, f is unchanged; in between, f is interpolated
+ * linearly in original / (positions per turn).
  */
 typedef struct es_rope {
     double base; /* 0: the default, 10000 */
@@ -68,9 +68,9 @@ typedef struct es_family_traits {
                            residual */
     bool sees_all;      /* a query also sees later keys */
     bool is_tied;       /* the output matrix is the embedding */
-    bool has_head;      /* a matrix, GELU and the last norm precede the output
-                           matrix */
-    bool masks;         /* the model is trained to predict masked tokens */
+    bool has_head; /* the output matrix is preceded by a further matrix, a GELU
+                      and the last norm */
+    bool masks;    /* the model is trained to predict masked tokens */
     bool has_images; /* the model reads images instead of tokens and is trained
                         to predict their class */
     bool is_of_transformers; /* arrays have the names and layout of Hugging Face

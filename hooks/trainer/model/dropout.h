@@ -73,8 +73,8 @@ ES_DROPOUT_FUNCTION void es_philox(uint32_t c[4], uint32_t key0, uint32_t key1)
     }
 }
 
-/** Writes the factors of elements 4 block .. 4 block + 3: 0 for a dropped
- *  element, else mask->scale. */
+/** Writes the factors of the elements 4 * block to 4 * block + 3: 0 for a
+ *  dropped element, else mask->scale. */
 ES_DROPOUT_FUNCTION void es_drop_factors(float out[4], const es_drop_mask *mask,
                                          uint64_t block)
 {

@@ -12,10 +12,10 @@
 
 struct es_maps {
     int size, n_ctx, n_layer, n_head;
-    int width; /* total width of all heads: n_head d_k */
+    int width; /* total width of all heads: n_head * d_k */
     bool has_heads;
     int n_kept; /* number of maps per layer: n_head, or 1 for the mean only */
-    int n_sequences; /* number of sequences added in each layer */
+    int n_sequences; /* number of sequences added up in each layer */
     int *cell;       /* (T) cell to which each token belongs */
     double *sums;    /* (L, n_kept, S, S) sums of weights */
     float *keys;     /* (d_k,T) keys of a head, transposed */
@@ -231,7 +231,8 @@ es_status es_maps_add(es_maps *maps, es_model *model)
 
 /* --- results -------------------------------------------------------------- */
 
-/** Computes the tokens of cell c, first .. end - 1. */
+/** Computes which tokens, from `first` to `end` - 1, cell c of a map stands
+ *  for. */
 static void cell_bounds(const es_maps *maps, int c, int *first, int *end)
 {
     const int64_t n = maps->n_ctx, size = maps->size;

@@ -13,7 +13,7 @@
 typedef enum es_parameter_series {
     ES_PARAMETER_THETA,  /* threshold of EReg, as a fraction of ln T */
     ES_PARAMETER_T_MEAN, /* mean of the head's T temperatures */
-    /* minimum; NaN if any of the head's temperatures is NaN */
+    /* minimum of the head's T temperatures; NaN if any of them is NaN */
     ES_PARAMETER_T_MIN,
     ES_PARAMETER_T_MAX,
     ES_PARAMETER_QK_CLIP, /* factor by which QK-Clip scaled q and k after the

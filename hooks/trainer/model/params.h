@@ -136,9 +136,10 @@ typedef struct es_params {
 } es_params;
 
 /**
- * Lists the arrays of a checked configuration. Every offset is a multiple of 16
- * floats, so that pointers into the allocation keep its alignment; the padding
- * between arrays, and the gradient of elements that are not trained, stay 0.
+ * Lists the parameter arrays of a model with the given configuration, which has
+ * been checked. Every offset is a multiple of 16 floats, so that pointers into
+ * the allocation keep its alignment; the padding between arrays, and the
+ * gradient of elements that are not trained, stay 0.
  *
  * Returns ES_OK, or ES_ENOMEM, also when the sizes overflow. Free with
  * es_params_free, also after a failure.

@@ -114,7 +114,8 @@ void es_model_begin_report(es_model *model, bool measure,
     /* Keep the back-end's flag `skips`, because only the back-end knows whether
      * the step in progress is skipped. */
     const size_t kept = model->n_pending > 0 ? sizeof(float) : 0;
-    static_assert(offsetof(es_tally, control.skips) == 0, "the first float");
+    static_assert(offsetof(es_tally, control.skips) == 0,
+                  "skips must be the first float");
     model->ops->store(model->backend, es_mem_at(report->memory, kept),
                       (const char *)report->tally + kept,
                       es_model_report_bytes(model) - kept);
