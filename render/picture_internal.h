@@ -127,7 +127,7 @@ typedef struct es_drawn {
      * strings, each with its NUL: the characters to draw, and the original
      * letter of each of these characters */
     char *text;
-    size_t n; /* number of bytes of both strings */
+    size_t n; /* number of bytes of the two strings together */
     /* The first letter is right-to-left, so the text begins at the right. */
     bool leftward;
 } es_drawn;

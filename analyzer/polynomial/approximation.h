@@ -108,8 +108,8 @@ float es_gate_f32(const es_gate *gate, float x);
 double es_gate_f64(const es_gate *gate, double x);
 
 /**
- * Returns the largest |x g(x) - x polynomial(x)| for |x| <= range, at 4,001
- * points for each sign of x.
+ * Returns the largest |x * g(x) - x * p(x)| for |x| <= range, where g is the
+ * exact gate and p its polynomial, at 4,001 points for each sign of x.
  */
 double es_gate_error(const es_gate *gate);
 

@@ -144,11 +144,11 @@ void es_summary_note_config(const es_run_summary *summary)
                       "layers and planned steps are unknown",
                       summary->path, summary->number);
     if (summary->described && summary->described->n_malformed)
-        es_print_note("%s: run %zu: %zu part%s not valid in config's "
-                      "\"layers\": the ceiling of the run is used instead",
-                      summary->path, summary->number,
-                      summary->described->n_malformed,
-                      summary->described->n_malformed == 1 ? " is" : "s are");
+        es_print_note(
+            "%s: run %zu: in the array \"layers\" of config, %zu value%s "
+            "invalid: the run's ceiling is used instead",
+            summary->path, summary->number, summary->described->n_malformed,
+            summary->described->n_malformed == 1 ? " is" : "s are");
 }
 
 es_status es_summary_copy_flags(char **out, const es_run_summary *summary)

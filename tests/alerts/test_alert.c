@@ -4,8 +4,8 @@
 
 #define UUID "0f0f0f0f-1111-4222-8333-444444444444"
 
-/* The strings of a run file may contain anything; the line must be safe for a
- * terminal and the JSON valid. */
+/* The strings of a run file may contain any bytes. Nevertheless an alert's line
+ * must be safe for a terminal, and its JSON must be valid. */
 TEST(an_alert_has_an_id_a_line_and_json)
 {
     es_alert alert = {.path = "/a\x1b[2J.db",

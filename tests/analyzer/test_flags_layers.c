@@ -54,8 +54,9 @@ TEST(windows_full_of_uniform_heads_are_an_overload)
     assert_int_equal(before->n, 0);
 }
 
-/* The heads of layer 0 have 0.08 of their ceiling, 2 nats. This is healthy,
- * although it is less than 0.05 of 4.5 nats, the ceiling of layer 2. */
+/* The heads of layer 0 have an entropy of 0.08 times their ceiling of 2 nats.
+ * This is healthy, although it is less than 0.05 times 4.5 nats, the ceiling of
+ * layer 2. */
 TEST(healthy_windows_are_no_collapse)
 {
     const float shares[N] = {0.08F, 0.08F, 0.3F, 0.5F, 0.5F, 0.5F};

@@ -151,8 +151,8 @@ class Model(nn.Module):
 
 
 def torch_side(problem, form):
-    """Returns a function that takes a step and returns its seconds and its
-    loss.
+    """Returns a function that takes a training step in PyTorch and returns the step's
+    seconds and loss.
     """
     model = Model(problem, form.plain).to(form.weights)
     groups = [{"params": [p for p in model.parameters() if p.dim() == 2],
@@ -179,8 +179,8 @@ def torch_side(problem, form):
 
 
 def our_side(program, problem):
-    """Returns a function that takes a step in BENCH_TRAIN --serve and returns its
-    seconds and its loss, and the process of BENCH_TRAIN."""
+    """Starts BENCH_TRAIN --serve. Returns a function that makes this process take a step
+    and returns the step's seconds and loss. Also returns the process."""
     process = subprocess.Popen(
         [program, "--serve", problem.name, ARCH, str(N_THREADS),
          problem.precision, "entropy" if problem.records else "nothing"],

@@ -126,8 +126,8 @@ static void check_weight_of(es_bench *bench, const es_linear_sizes *s,
     float *x = es_bench_draw(n_x, 1), *dy = es_bench_draw(n_y, 1);
     float *dw = es_bench_draw(n_w, 1), *db = es_bench_draw(n_b, 1);
     double *want_b = es_bench_widen(db, n_b);
-    if (!add) /* NaN in the result would show that the earlier contents are
-               * read */
+    if (!add) /* fill dw with NaN, which would appear in the result if the
+                 earlier contents were read */
         memset(dw, 0xff, n_w * sizeof *dw);
     double *want_w = es_bench_widen(dw, n_w);
     if (!add)

@@ -442,10 +442,11 @@ static void test_cuda_step__is_one_sequence(void **state)
     check_counts(archs[0], ES_MAX_UNROLLED, false);
 }
 
-/* With more micro-batches than ES_MAX_UNROLLED, there are separate sequences
- * for the forward and the backward pass of each micro-batch, and for the
- * update. Two launches are outside of the sequences; they zero the gradients
- * that are stored before and after the gradient of the token matrix. */
+/* With more micro-batches than ES_MAX_UNROLLED, the step is captured as
+ * separate sequences for the forward and the backward pass of each micro-batch,
+ * and for the update. Two launches are outside of the sequences; they zero the
+ * gradients that are stored before and after the gradient of the token
+ * matrix. */
 static void test_cuda_step__many_batches_take_several_sequences(void **state)
 {
     enum { N = ES_MAX_UNROLLED + 1 };

@@ -119,7 +119,7 @@ def build(name):
 
 
 def sizes(name):
-    """Returns the batch size B and the context length T of a model."""
+    """Returns the batch size B and the context length T with which a model is trained."""
     if not IS_GPU:
         return 2, 16
     return (32, 1024) if name == "gpt2" else (1, 4096)

@@ -26,8 +26,8 @@ def policy():
 
 
 def recorded(path, step):
-    """Records one training step by calling step(model). Returns the step's entropies
-    and context length."""
+    """Calls step(model) for one training step and records it. Returns the step's
+    entropies and context length."""
     model = policy()
     with es.watch(model, path) as rec:
         step(model)

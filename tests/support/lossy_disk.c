@@ -334,9 +334,9 @@ static disk_file copy_of(const disk_file *file)
 
 /**
  * Builds the contents of a file after a power loss that follows n steps, of
- * which the first `safe` steps have been synced. Later truncations and removals
- * have taken effect up to a randomly chosen one, regardless of which written
- * bytes are lost.
+ * which the first `safe` steps have been synced. Of the later truncations and
+ * removals, all up to a randomly chosen one have taken effect, regardless of
+ * which written bytes are lost.
  */
 static disk_file lose(int which, size_t safe, size_t n)
 {

@@ -26,8 +26,9 @@ extern char es_weights_folder[64], es_weights_file[96], es_weights_config[96];
 int es_weights_folder_make(void **state);
 int es_weights_folder_remove(void **state);
 
-/** Reads the reference case with this name, using the tensor names of
- *  es_test_tensors_of_case; removes an earlier config.json. */
+/** Reads the reference case with this name into a list of tensors, which
+ *  es_test_tensors_of_case names. Removes the config.json of an earlier
+ *  test. */
 es_weights_case *es_weights_case_open(const char *name, const char *prefix);
 void es_weights_case_close(es_weights_case *f);
 

@@ -114,7 +114,7 @@ TEST(the_same_file_draws_the_same_runs)
         char *middle = three.runs[i].name;
         assert_string_equal(middle, more.runs[i].name);
         assert_string_not_equal(middle, other.runs[i].name);
-        /* each draw is combined with all values of the grid; arch changes more
+        /* each draw is combined with all values in [grid]; arch changes more
          * slowly than steps */
         assert_ptr_equal(strstr(wider.runs[4 * i].name, "A_"),
                          wider.runs[4 * i].name);

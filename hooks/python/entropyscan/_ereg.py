@@ -97,7 +97,7 @@ class EntropyRegularization(nn.Module):
         self, entropy: Tensor, thresholds: Tensor, counted: Tensor | None = None
     ) -> Tensor:
         """Returns the penalty of one layer. entropy (B,H,T), nats; thresholds (H);
-        counted (B,H,T) bool is false for rows that see no key, which do not
+        counted (B,H,T) bool is false for rows that see no key; these rows do not
         contribute."""
         if counted is not None:
             entropy = torch.where(counted, entropy, 0.0)

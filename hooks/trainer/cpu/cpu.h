@@ -16,8 +16,8 @@ typedef struct es_cpu_copies es_cpu_copies;
  *  operand, and the piece that contains it. A piece is the range of elements
  *  that is examined in one call of es_cpu_see_peak. */
 typedef struct es_cpu_peak {
-    size_t first, n; /* position and length of that piece; n = 0 if no piece was
-                      * examined */
+    size_t first, n; /* position and length of the piece that contains it; n = 0
+                        if no piece was examined */
     uint32_t size;   /* largest |x|, as largest_size of es_cpu_kernels encodes
                       * it */
 } es_cpu_peak;
@@ -38,7 +38,8 @@ struct es_backend {
                          * positions */
     int n_turns;        /* number of positions whose cosines and sines are in
                          * `turns` */
-    int n_rotated;      /* rotated dimensions; 0 if `turns` is empty */
+    int n_rotated; /* number of rotated dimensions per head; 0 if `turns` is
+                      empty */
     es_rope rope;
 
     /* The fields below are used for bf16 activations only. */
@@ -47,8 +48,8 @@ struct es_backend {
     float *sums;               /* (n_threads, ES_PRODUCT_SCRATCH) */
     es_cpu_copies *copies;     /* bf16 copies of weights */
     const es_cpu_tiles *tiles; /* NULL without matrix units */
-    float *viewed;             /* (n_viewed) float32 copies that the host
-                                * reads */
+    float *viewed; /* (n_viewed) float32 copies of bf16 memory, for the host to
+                      read */
     size_t n_viewed;
 };
 

@@ -175,7 +175,7 @@ typedef struct row {
 } row;
 
 /* Returns a pointer to the token's q in qkv. The token's k follows at offset d,
- * and its v at offset 2 d. */
+ * and its v at offset 2 * d. */
 static const float *query_of(const job *j, const row *r, int token)
 {
     const es_attention *a = j->attention;

@@ -6,7 +6,8 @@
 typedef struct job {
     const es_backend *backend;
     const es_attention *attention;
-    es_mem *y;      /* result; in the backward pass dy, which dv overwrites */
+    es_mem *y; /* the result; in the backward pass its gradient dy, which is
+                  overwritten by dv */
     es_mem *dheads; /* NULL: forward */
     const es_mem *qkv, *heads;
     const float *gains; /* (3,H) */

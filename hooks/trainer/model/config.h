@@ -235,7 +235,7 @@ es_status es_train_config_check(const es_train_config *config) ES_MUST_USE;
 
 /**
  * Returns the learning rate of step s (0-based). With w = round(warm_up *
- * steps), step s < w has the learning rate lr (s + 1) / w, so that no step is
+ * steps), step s < w has the learning rate lr * (s + 1) / w, so that no step is
  * wasted on a learning rate of 0; step w has lr. From there the learning rate
  * stays constant, or falls linearly or as half a cosine wave, so that it would
  * reach lr_min in step s = steps.

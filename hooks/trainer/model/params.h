@@ -89,7 +89,7 @@ typedef enum es_init {
     ES_INIT_LOG_T,      /* ln of --t-init */
     ES_INIT_T,          /* the constant --t-init */
     ES_INIT_THETA,      /* the constant --theta-init */
-    ES_INIT_SLOPE,      /* the constant slope in LR(...) */
+    ES_INIT_SLOPE,      /* the slope that LR(...) gives */
     ES_INIT_NORMS,      /* WNorm's g: the column norms of V */
     ES_INIT_POWER /* SNorm's u and v: random unit vectors, followed by power
                      iterations */
