@@ -51,8 +51,9 @@ bool es_text_is_bidi(const char *clean)
 typedef struct line {
     /* Number of characters; decreases when marks are removed. */
     FriBidiStrIndex n;
-    FriBidiParType base; /* base direction of the line */
-    FriBidiChar *read;   /* (n) characters in logical order */
+    FriBidiParType
+        base; /* base direction of the line: left-to-right or right-to-left */
+    FriBidiChar *read; /* (n) characters in logical order */
     /* (n) characters in visual order, with Arabic letters in their joined
      * forms. */
     FriBidiChar *drawn;

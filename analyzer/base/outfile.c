@@ -218,8 +218,8 @@ static es_status open_path(es_outfile *file)
 {
     struct stat st;
     int fd = named_descriptor(file->path);
-    if (fd >= 0) /* duplicates the descriptor instead of opening the file again,
-                    which would truncate it */
+    if (fd >= 0) /* duplicates the descriptor, because opening the file again
+                    would truncate it */
         return write_directly(file, fcntl(fd, F_DUPFD_CLOEXEC, 0));
     /* stat() is called before the links are followed, because the kernel
      * refuses some links, for example those of other users in /tmp. */

@@ -78,8 +78,8 @@ bool es_flag_is_too_short(es_flag_kind kind, es_severity severity);
 const char *es_flag_verdict(es_flag_kind kind, es_severity severity);
 
 /**
- * Thresholds of the flags. es_flag_rules_default sets the defaults of
- * es_flag_thresholds, which the comments of the fields state.
+ * Thresholds of the flags. es_flag_rules_default sets the defaults that
+ * es_flag_thresholds lists; the comments of the members state them, too.
  *
  * A collapse needs `collapse_samples` consecutive samples in one layer, or all
  * samples of a shorter run. A sample counts twice if at least `collapse_layers`

@@ -182,12 +182,13 @@ static es_status stop(FILE *out, bool *conflict,
     if (status < 0)
         return status;
     if (*conflict)
-        return es_fail(ES_EUSAGE, "%s: the run is not being written here",
+        return es_fail(ES_EUSAGE,
+                       "%s: no program on this machine is writing the run",
                        place->path);
     fputs("{\"stopped\":true}", out);
-    return es_stop_request(place->path, uuid,
-                           "entropy-scan serve: stopped by "
-                           "a user of the page");
+    return es_stop_request(
+        place->path, uuid,
+        "entropy-scan serve: stopped by a user of the web page");
 }
 
 /* Fails if a path now contains a symbolic link. When the file was found, its

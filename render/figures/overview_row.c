@@ -4,8 +4,8 @@
 
 #include "analyzer/base/value.h"
 
-#define ROW_INSET 1.5 /* space above and below each bar of a row */
-#define MOST_BAR 14.0 /* maximum height of the bars */
+#define ROW_INSET 1.5 /* space above and below each bar of a row, in points */
+#define MOST_BAR 14.0 /* maximum height of the bars, in points */
 #define DOT_RADIUS 2.0
 
 static const char dash[] = "\xe2\x80\x93";

@@ -147,7 +147,8 @@ static es_status copy_samples(group *g)
     for (size_t i = 0; i < g->n && status == ES_OK; i++) {
         status = es_push_put_samples(&g->jobs[i]);
         if (status == ES_OK)
-            return es_fail(ES_EARGUMENT, "%s: too large for a group",
+            return es_fail(ES_EARGUMENT,
+                           "%s: the run is too large to be pushed in a group",
                            es_reader_path(g->jobs[i].reader));
         status = status == ES_DONE ? ES_OK : status;
     }

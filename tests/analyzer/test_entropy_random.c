@@ -93,7 +93,7 @@ static void make_bf16(float *numbers, size_t n)
         out[i] = halves[2 * i + 1];
 }
 
-/** The inputs of one round. */
+/** The random inputs of one round of the test. */
 typedef struct inputs {
     es_attention_shape shape;
     size_t n_rows;

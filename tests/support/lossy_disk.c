@@ -18,7 +18,7 @@ typedef struct disk_step {
     sqlite3_int64 offset; /* WRITE: position in the file; TRUNCATE: new size of
                              the file */
     size_t n;
-    unsigned char *bytes; /* (n) data of a WRITE */
+    unsigned char *bytes; /* (n) bytes that a WRITE writes */
 } disk_step;
 
 /** The contents of a file; `there` is true if the file exists. */

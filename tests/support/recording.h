@@ -42,8 +42,8 @@ const char *recording_path(const char *name);
 /** Removes a run file, its write-ahead log and the log's index (-shm). */
 void recording_remove(const char *path);
 
-/** Returns the description of a run with LAYERS layers of HEADS heads, which
- *  the caller may change. */
+/** Returns a description of a run with LAYERS layers of HEADS heads. The caller
+ *  may change the description. */
 es_run_info recording_run(void);
 
 /**

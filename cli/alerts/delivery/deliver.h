@@ -28,11 +28,12 @@ const char *es_action_name(es_action action); /* Returns the name of the
                                                  action, for example "print". */
 
 typedef struct es_deliver_options {
-    const char *ledger;   /* path of the ledger */
-    bool json;            /* action print: true to print the alert as JSON
-                             instead of text */
-    char **command;       /* action exec: words of the command to run,
-                             terminated by NULL */
+    const char
+        *ledger;    /* path of the alert ledger, the watcher's SQLite file */
+    bool json;      /* action print: true to print the alert as JSON
+                       instead of text */
+    char **command; /* action exec: words of the command to run,
+                       terminated by NULL */
     double command_limit; /* exec: seconds */
     es_webhook webhook;
 } es_deliver_options;

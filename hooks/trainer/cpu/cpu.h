@@ -47,7 +47,7 @@ struct es_backend {
     size_t panel_size;
     float *sums;               /* (n_threads, ES_PRODUCT_SCRATCH) */
     es_cpu_copies *copies;     /* bf16 copies of weights */
-    const es_cpu_tiles *tiles; /* NULL without matrix units */
+    const es_cpu_tiles *tiles; /* NULL if matrix units are not used */
     float *viewed; /* (n_viewed) float32 copies of bf16 memory, for the host to
                       read */
     size_t n_viewed;

@@ -38,7 +38,7 @@ void *es_cpu_reserve(size_t n, size_t size)
 
 struct es_cpu_copies {
     es_cpu_copies *next;
-    const es_mem *weights; /* (n) f32 array of the model */
+    const es_mem *weights; /* (n) the model's weights in f32 */
     size_t n;
     es_bfloat *copy; /* (n) */
 };
@@ -92,7 +92,9 @@ es_status es_cpu_keep(es_backend *backend, const es_mem *weights, size_t n)
     if (!added || !copy) {
         free(added);
         free(copy);
-        return es_fail(ES_ENOMEM, "out of memory for %zu weights in bf16", n);
+        return es_fail(ES_ENOMEM,
+                       "out of memory: cannot keep a bf16 copy of %zu weights",
+                       n);
     }
     *added = (es_cpu_copies){backend->copies, weights, n, copy};
     backend->copies = added;

@@ -40,7 +40,7 @@ struct kept_rows {
     float m[OWN];       /* PowerSoftmax: 1 / anchor */
     float largest[OWN]; /* largest raw score; used only by the first of the
                          * row's four lanes */
-    float first[OWN];   /* raw score of key 0 */
+    float first[OWN];   /* raw score of each row for key 0 */
 };
 
 /* Returns the index, within the thread block, of this lane's first row. The

@@ -8,7 +8,7 @@
 
 struct es_cuda_copies {
     es_cuda_copies *next;
-    const float *weights; /* (n) f32 array of the model */
+    const float *weights; /* (n) the model's weights in f32 */
     size_t n;
     void *copy; /* (n) the same weights in the precision of matrix products */
 };

@@ -19,7 +19,7 @@ struct es_maps {
     int *cell;       /* (T) cell to which each token belongs */
     double *sums;    /* (L, n_kept, S, S) sums of weights */
     float *keys;     /* (d_k,T) keys of a head, transposed */
-    float *row;      /* (T) scores, then weights */
+    float *row;      /* (T) scores of a row, later replaced by its weights */
     float *log_t;    /* (H,T) logarithms of temperatures */
 };
 
