@@ -168,7 +168,7 @@ static int create_beside(es_outfile *file)
 
 /**
  * Copies the path of the folder that contains the file to `out`. Returns false
- * if it is too long.
+ * if the path is too long.
  */
 static bool folder_of(char out[PATH_MAX], const char *path)
 {

@@ -239,8 +239,8 @@ static void set_double(value *out, uint64_t bits)
     out->has_number = true;
 }
 
-/* Reads the only element of a tensor, which may be packed, unpacked or stored
-   in tensor_content. */
+/* Reads the element of a tensor with one element. The element may be packed,
+   unpacked or stored in tensor_content. */
 static void take_element(value *out, const field *f)
 {
     bool is_double = out->dtype == DT_DOUBLE;

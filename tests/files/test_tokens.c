@@ -12,7 +12,7 @@ static char path[64];
 
 /**
  * Returns the token with index i of the test file. The tokens are not zero, and
- * their sequence does not repeat after a power of 2.
+ * the period of their sequence is not a power of 2.
  */
 static uint32_t token_of(uint64_t i, uint32_t vocab)
 {

@@ -27,8 +27,9 @@ TEST(stopped_recorder_drops_and_counts)
     while (recording_push(recorder, series, 0, step) == ES_OK)
         step++;
     /* Only the first dropped frame has waited for space. A thousand further
-     * frames must be dropped without waiting. A push that waits rings the
-     * recorder's bell, so the value of the bell must not change. */
+     * frames must be dropped without waiting. A push that waits wakes the
+     * recorder by changing the value of the bell, so this value must not
+     * change. */
     assert_int_not_equal(es_ring_bell(&recorder->ring), bell);
     bell = es_ring_bell(&recorder->ring);
     for (int i = 0; i < 1000; i++)

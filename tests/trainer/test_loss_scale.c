@@ -14,8 +14,8 @@ AUTO_OF(es_trainer, es_trainer_free)
  * halved four times, or three times for smaller gradients. */
 static float largest = 100;
 
-/* Every call whose number is a multiple of `period` overflows in this thread;
- * 0: no call overflows. */
+/* In this thread, each call of `overflow` whose number is a multiple of
+ * `period` makes large gradients infinite. If `period` is 0, no call does. */
 static _Thread_local int period = 1, n_calls;
 
 static void overflow(es_backend *backend, es_mem *logits, const es_mem *lse,

@@ -51,8 +51,8 @@ typedef struct es_settings {
     char rendezvous[ES_PATH_SIZE]; /* file through which ranks find each other,
                                       as given or as resolved */
     double rank_timeout;           /* seconds */
-    bool fixed_order; /* add up the ranks' gradients in the order of the data,
-                         which is fixed */
+    bool fixed_order; /* always add up the ranks' gradients in the order of the
+                         data */
     int threads;      /* 0: the number of available processors */
     es_series_set record;
     es_store store;
