@@ -40,7 +40,8 @@ bool es_text_is_bidi(const char *clean)
 {
     const unsigned char *at = (const unsigned char *)clean;
     while (*at)
-        if (*at < 0xd6) /* a smaller byte begins no right-to-left character */
+        /* No right-to-left character begins with a smaller byte. */
+        if (*at < 0xd6)
             at++;
         else if (is_bidi(next_code(&at)))
             return true;

@@ -110,8 +110,8 @@ cairo_font_options_t *es_font_options(void);
  */
 size_t es_text_clean(char *out, const char *text);
 
-/** Returns a copy of `text`, cleaned by es_text_clean, which the caller frees;
- *  NULL if memory runs out. */
+/** Returns a copy of `text` that es_text_clean has cleaned, or NULL if memory
+ *  runs out. The caller frees the copy. */
 char *es_text_cleaned(const char *text) ES_MUST_USE;
 
 /**

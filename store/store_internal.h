@@ -200,7 +200,7 @@ const char *es_view_name(void);
 
 /**
  * Writes a map with its checksum into a database, without checking the map's
- * values. Returns ES_OK, ES_EFORMAT, the errors of es_database_status.
+ * values. Returns ES_OK, ES_EFORMAT, or an error of es_database_status.
  */
 es_status es_map_insert(const es_database *database, int64_t run_id,
                         const char *uuid, const es_map *map,
@@ -216,7 +216,7 @@ es_status es_map_each(const es_database *database, int64_t run_id,
                                            const float *values),
                       void *user) ES_MUST_USE;
 
-/** Deletes a run's maps at `step` and above. Returns ES_OK, the errors of
+/** Deletes a run's maps at `step` and above. Returns ES_OK or an error of
  *  es_database_status. */
 es_status es_map_cut(const es_database *database, int64_t run_id,
                      int64_t step) ES_MUST_USE;

@@ -30,8 +30,8 @@ typedef enum es_activation {
     ES_ACT_RELU,         /* R */
     ES_ACT_LEAKY,        /* LR(...) */
     ES_ACT_GELU_SIGMOID, /* GS: x sigmoid(1.702 x) */
-    ES_ACT_SWIGLU /* SwiGLU: x sigmoid(x) for x from one matrix, times the
-                     output of another matrix */
+    ES_ACT_SWIGLU        /* SwiGLU: x * sigmoid(x), where x is the output of one
+                            matrix, times the output of another matrix */
 } es_activation;
 
 typedef enum es_slope_kind {

@@ -159,7 +159,7 @@ static inline vec multiply_add(vec a, vec b, vec c)
 #endif
 }
 
-/* Returns the larger value in each lane; b where either is NaN. */
+/* Returns the larger value in each lane, or the value of b if either is NaN. */
 static inline vec larger(vec a, vec b)
 {
 #if defined(ES_VECTOR_AVX512)
@@ -171,7 +171,8 @@ static inline vec larger(vec a, vec b)
 #endif
 }
 
-/* Returns the smaller value in each lane; b where either is NaN. */
+/* Returns the smaller value in each lane, or the value of b if either is
+ * NaN. */
 static inline vec smaller(vec a, vec b)
 {
 #if defined(ES_VECTOR_AVX512)

@@ -76,8 +76,8 @@ float es_invert_root_f32(const es_inverse_root *how, float x);
 double es_invert_root_f64(const es_inverse_root *how, double x);
 
 /**
- * A polynomial gate of an activation x g(x): interpolates g for |x| <= range at
- * the degree + 1 Chebyshev nodes.
+ * A polynomial gate of an activation x * g(x): interpolates g for |x| <= range
+ * at the degree + 1 Chebyshev nodes.
  */
 typedef struct es_gate {
     es_activation kind; /* the activation: G, GT or GS */

@@ -168,8 +168,8 @@ static bool take_varint(message *from, uint64_t *out)
     return false;
 }
 
-/* Reads the next field of a message. Returns ES_OK; ES_DONE at the end;
-   ES_EFORMAT. */
+/* Reads the next field of a message. Returns ES_OK, ES_DONE at the end of the
+   message, or ES_EFORMAT. */
 static es_status take_field(message *from, field *out)
 {
     uint64_t key, n;

@@ -198,7 +198,8 @@ const char *es_field_title(const es_field *field)
 
 /* --- values ---------------------------------------------------------------*/
 
-/* Returns the address of the field in `values`, a summary or an es_modelled. */
+/* Returns the address of the field in `values`, which is a summary or an
+ * es_modelled. */
 static const void *member_of(const es_field *field, const void *values)
 {
     return (const char *)values + field->member;

@@ -128,8 +128,8 @@ static bool typeset(title *out, const char *text)
     return true;
 }
 
-/* Draws the parts of a title from x on, unless `picture` is NULL. Returns the
- * right end. */
+/* Draws the parts of a title from x on, unless `picture` is NULL. Returns the x
+ * coordinate of their right end. */
 static double lay_parts(es_picture *picture, double x, double y, double size,
                         es_font_weight weight, es_color color, const title *t)
 {

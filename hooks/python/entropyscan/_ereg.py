@@ -77,8 +77,8 @@ class EntropyRegularization(nn.Module):
         window: int = 0,
         key_mask: Tensor | None = None,
     ) -> Tensor:
-        """Returns the penalty, a scalar. layers: (q, k) or (q, k, temperature) of each
-        layer, in order; the other arguments are those of attention_entropy."""
+        """Returns the penalty, a scalar. `layers` contains (q, k) or (q, k, temperature)
+        of each layer, in order. The other arguments are those of attention_entropy."""
         layers = list(layers)
         if len(layers) != self.thresholds.shape[0]:
             raise ValueError(
@@ -257,8 +257,8 @@ def _row_entropy_gradients(
     left: int,
     right: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the gradients of query, of key and of each row's temperature (B,H,T),
-    which is empty without a temperature."""
+    """Returns the gradients of query, of key and of each row's temperature (B,H,T).
+    Without a temperature, the last gradient is empty."""
     given = (mask, bias, slopes, query_starts, key_starts, temperature, scale, softcap,
              causal, offset, at_end, window, is_self, left, right)  # fmt: skip
     what = Attention(**dict(zip(_MEMBERS, given)))

@@ -33,8 +33,8 @@ typedef struct bundle {
     float *saved;                    /* (T,2,LANES) */
     float *scale;                    /* (T,LANES) factors that turn q . k
                                       * into scores */
-    float *weight, *log, *slope, *g; /* (2,T,LANES) values of each key, for
-                                      * two queries */
+    /* (2,T,LANES) values for each key and for two queries at a time */
+    float *weight, *log, *slope, *g;
     float *rows; /* (ES_N_ROW_STATISTICS,T,LANES) statistics of the rows; T is
                     rounded up to a multiple of LANES */
 } bundle;

@@ -290,8 +290,8 @@ void es_cpu_copy_columns(es_backend *backend, es_mem *y, const es_mem *x,
 
 /* --- temperatures that are learnt directly -------------------------------- */
 
-/* A layer has only one temperature for each head and position, too few to be
- * worth splitting among threads. */
+/* A layer has only one temperature for each head and position. These are too
+ * few to be split among threads. */
 
 /* Returns t, but at least the minimum temperature; NaN for NaN. */
 static float usable_temperature(float t)

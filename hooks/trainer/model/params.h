@@ -15,8 +15,7 @@ typedef enum es_role {
                       projection of patches */
     ES_ROLE_PATCH_WEIGHT,
     ES_ROLE_PATCH_BIAS,
-    ES_ROLE_TYPE,        /* roberta: embedding of the first token type, which
-                            remains 0 */
+    ES_ROLE_TYPE, /* roberta: embedding of the first token type; it remains 0 */
     ES_ROLE_LN_E_WEIGHT, /* encoders: norm of the embedding */
     ES_ROLE_LN_E_BIAS,
     ES_ROLE_LN_1_WEIGHT,
