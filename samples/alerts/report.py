@@ -296,15 +296,16 @@ def report_histories():
           [(f"**all {len(rows)} kinds**", total["n"], total["missed"],
             total["false"], total["wrong"], total["end"])])
     text("""
-The code behind [synthetic.h](../alerts/synthetic.h) generates histories whose
-true state is known, and writes them as run files. The columns count these errors.
-*Missed*: a failure of the history raised no alert of severity error. *False
-alarm*: a healthy history raised such an alert. *Wrong kind*: a history with a
-failure raised an alert for a failure that it does not have. *Wrong at the end*:
-the flags at the end of the run, and the exit code of `--check`, differ from the
-truth. The rules were designed with histories of seed 20, which our tests also
-use; this page uses seed 7. The table lists only the kinds of histories with an
-error; [alerts-histories.csv](alerts-histories.csv) lists all kinds.
+The code that [synthetic.h](../alerts/synthetic.h) declares generates synthetic
+training histories whose true state is known, and writes them as run files. The
+columns count these errors. *Missed*: a failure of the history raised no alert of
+severity error. *False alarm*: a healthy history raised such an alert. *Wrong
+kind*: a history with a failure raised an alert for a failure that it does not
+have. *Wrong at the end*: the flags at the end of the run, and the exit code of
+`--check`, differ from the truth. The rules were designed with histories from
+seed 20, which our tests also use; this page uses histories from seed 7. The
+table lists only the kinds of histories with an error;
+[alerts-histories.csv](alerts-histories.csv) lists all kinds.
 """)
     rate = 100 * total["false"] / max(total["healthy"], 1)
     if total["missed nan or collapse"] or rate > 0.5:
