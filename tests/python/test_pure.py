@@ -149,8 +149,9 @@ def test_both_recorders_write_the_same_training(tmp_path, pure, monkeypatch):
     for place, values in maps[0].items():
         assert np.allclose(values, maps[1][place], rtol=0, atol=1e-6, equal_nan=True)
     for path in paths:
-        done = scan(path, "--json", "--figure=maps", "-o", path.with_suffix(".svg"))
-        assert done.returncode == 0, done.stderr
+        for options in (["--json"], ["--figure=maps", "-o", path.with_suffix(".svg")]):
+            done = scan(path, *options)
+            assert done.returncode == 0, done.stderr
         assert not list(path.parent.glob("run.db?*")), "other files were left behind"
 
 
