@@ -1,8 +1,8 @@
-/* Implements the virtual table `sample` of a fragment's private database. The
-   table has one row per entry of the index, in order of series and of ascending
-   or descending step; crc and value are read from the file. If values are no
-   longer in the file, they are NULL, and readers treat the sample as
-   damaged. */
+/* Implements the virtual table `sample` of the private SQLite database through
+   which a fragment is read. The table has one row per entry of the index, in
+   order of series and of ascending or descending step; crc and value are read
+   from the file. If values are no longer in the file, they are NULL, and
+   readers treat the sample as damaged. */
 #include "store/esf_index_internal.h"
 
 #include "store/esf_record.h"
@@ -40,8 +40,8 @@ typedef struct cursor {
     bool down;
     int64_t step; /* step of the current row */
     size_t at;    /* index of the current item in its lane (the samples of one
-                     series); valid only while `generation` equals the index's
-                     generation */
+                     series); valid only while `generation` equals the
+                     generation of the fragment's index */
     uint64_t generation;
 } cursor;
 
@@ -97,8 +97,9 @@ static int use_of(const struct sqlite3_index_constraint *constraint)
 
 static int plan(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-    int chosen[BY_STEP + 1] = {0}; /* for each bit: index of its constraint plus
-                                      1, or 0 */
+    int chosen[BY_STEP + 1] = {0}; /* for each bit of the plan: index of its
+                                      constraint plus 1; 0 if the query has no
+                                      such constraint */
     (void)base;
     for (int i = 0; i < info->nConstraint; i++)
         chosen[use_of(&info->aConstraint[i])] = i + 1;

@@ -49,7 +49,7 @@ typedef struct es_layers {
 es_status es_reader_layers(es_layers **out, es_reader *reader,
                            size_t run) ES_MUST_USE;
 
-void es_layers_free(es_layers *layers); /* `layers` may be NULL */
+void es_layers_free(es_layers *layers); /* Frees `layers`, which may be NULL. */
 
 /**
  * Returns true if two runs have the same descriptions of their layers. Either

@@ -1,13 +1,13 @@
-/* Loads runs from PostgreSQL into a private database with the tables of a run
-   file. All rows except samples are copied; reading them from the private
-   database also checks them.
+/* Loads runs from PostgreSQL into a private SQLite database in memory with the
+   tables of a run file. All rows except samples are copied; reading them from
+   the private database also checks them.
 
    The table `sample` of the private database is virtual: a scan fetches the
    samples that it needs, either all samples of several small runs with one
    query, or a part of one series. This process sorts the samples by series and
    step, because the server might sort them on its disk. The attention maps of a
-   run are loaded on request, because they are large and few readers need
-   them. */
+   run are loaded on request, because they are large and few readers need them.
+ */
 #include "store/postgres_in_internal.h"
 
 #include "analyzer/base/checked.h"
@@ -49,7 +49,7 @@ typedef struct es_remote_kind {
                        several runs */
 } es_remote_kind;
 
-/** A series. Its id in the private database is its index plus 1. */
+/** A series. Its id in the private SQLite database is its index plus 1. */
 typedef struct es_remote_series {
     size_t run, kind; /* indexes */
     int64_t number;
@@ -92,8 +92,9 @@ typedef struct es_remote_rows {
 /* --- rows ----------------------------------------------------------------- */
 
 /**
- * Receives the rows of a query. `take` replaces the row's ids of runs and
- * series by those of the private database and inserts the row.
+ * Receives the rows of a query. `take` replaces the row's PostgreSQL ids of
+ * runs and series by the ids in the private SQLite database, and inserts the
+ * row there.
  */
 typedef struct target {
     es_remote *remote;
@@ -299,7 +300,7 @@ static es_status fetch_rows(target *t, const char *name)
  *
  *   name        name of the cursor that is used for many rows
  *   insert_sql  INSERT statement for a row; parameter 1 is the run's id in the
- *               private database
+ *               private SQLite database
  *   take        converts and inserts one row
  */
 static es_status load_query(es_remote *remote, const char *name,
@@ -761,9 +762,9 @@ static bool has_run(const es_remote_rows *rows, size_t run)
 
 /**
  * Sets *found to true if the series is in the block of runs that was fetched
- * last. If it is not, but a series of this kind was scanned in an earlier run,
- * first fetches a block that begins with this run. A query for a single sample
- * with many values does not count as a scan.
+ * last. If it is not, but the series of this kind was scanned in an earlier
+ * run, first fetches a block of runs that begins with this run. A query for one
+ * sample does not count as a scan if the sample has many values.
  */
 static es_status find_block(bool *found, sample_cursor *cursor)
 {
@@ -1132,8 +1133,8 @@ static const sqlite3_module sample_module = {
     .xRowid = sample_rowid,
 };
 
-/** Adds the virtual table `sample` to the private database. Returns SQLite's
- * result code. */
+/** Adds the virtual table `sample` to the private SQLite database. Returns
+ *  SQLite's result code. */
 static int add_sample_table(es_remote *remote)
 {
     return sqlite3_create_module_v2(remote->database->handle, "sample",
@@ -1164,8 +1165,8 @@ static es_status take_map(const es_remote *remote, int64_t run_id,
     return es_map_insert(remote->database, run_id, uuid, &map, values);
 }
 
-/* Loads the attention maps of one run into the private database, and drops the
-   maps of the run that was loaded before. */
+/* Loads the attention maps of one run into the private SQLite database, and
+   drops the maps of the run that was loaded before. */
 static es_status load_maps(const es_run_source *source, int64_t run_id,
                            const char *uuid)
 {

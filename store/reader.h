@@ -174,8 +174,8 @@ ES_API size_t es_reader_n_series(const es_reader *reader, size_t run);
 
 /**
  * Returns the series with index `index` of a run; strings are borrowed as for
- * es_reader_run. The first and last step are current. Finding them takes two
- * queries, independent of the number of samples.
+ * es_reader_run. The first and last step are those at the time of the call.
+ * Finding them takes two queries, independent of the number of samples.
  */
 ES_API es_status es_reader_series(es_reader *reader, size_t run, size_t index,
                                   es_series *out) ES_MUST_USE;

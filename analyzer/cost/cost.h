@@ -15,7 +15,8 @@
 
 /** Choices of the norm after the last layer. */
 typedef enum es_cost_final_norm {
-    ES_COST_FINAL_AUTO, /* the norm exists if any layer has LN or RN */
+    ES_COST_FINAL_AUTO, /* the norm after the last layer exists if any layer has
+                           LN or RN */
     ES_COST_FINAL_ON,
     ES_COST_FINAL_OFF
 } es_cost_final_norm;
@@ -26,9 +27,10 @@ typedef struct es_cost_model {
     int64_t ctx;   /* T, number of tokens; the batch is one sequence */
     int64_t vocab; /* V, size of the vocabulary; unknown if below 1 */
     es_cost_final_norm final_norm; /* the norm after the last layer */
-    bool first_norm; /* true if the norms are those of the simplified block: one
-                        in each layer with LN and in the first layer, also
-                        without LN. AERO's tables do not count the latter */
+    bool first_norm; /* true if the norms are counted as in the simplified
+                        block: one in each layer with LN, and one in the first
+                        layer even if it has no LN. AERO's tables do not count a
+                        first norm without LN */
 } es_cost_model;
 
 /** Returns true if the counts include the norm after the last layer. Without
@@ -36,7 +38,7 @@ typedef struct es_cost_model {
  *  layers it is not counted, as in AERO's tables. */
 bool es_cost_counts_final_norm(const es_cost_model *model);
 
-/** The items that are counted to determine the cost. */
+/** Kinds of operations that are counted to determine the cost. */
 typedef enum es_cost_item {
     ES_COST_SOFTMAX,    /* L H T T scores */
     ES_COST_LAYER_NORM, /* T d per LayerNorm */
@@ -44,10 +46,10 @@ typedef enum es_cost_item {
                            GT or GS */
     ES_COST_RELU,       /* ReLUs: tokens times FFN width, for each FFN with R or
                            LR */
-    ES_COST_LINEAR,     /* values that enter or leave products with the
-                           layers' weights: per token 2 d for each d x d
-                           matrix, and 2 d plus twice the FFN width for each
-                           FFN of two matrices */
+    ES_COST_LINEAR,     /* values that enter or leave products with the layers'
+                           weights: per token 2 * d for each d x d matrix,
+                           and 2 * (d + FFN width) for each FFN of two
+                           matrices */
     ES_COST_OUTPUT,     /* T V logits */
     ES_COST_FIXED,      /* always 1, for the constant part of a pass */
     ES_N_COST_ITEMS
@@ -60,7 +62,7 @@ typedef enum es_cost_item {
 const char *es_cost_item_name(es_cost_item item);
 
 /**
- * Counts the items of one forward pass over one sequence.
+ * Counts the operations of one forward pass over one sequence, by kind.
  *
  *   out  (ES_N_COST_ITEMS)  counts by item; all NaN if a size is below 1; only
  *                           ES_COST_OUTPUT is NaN if the vocabulary is unknown
@@ -133,8 +135,9 @@ typedef enum es_cost_kind {
 const char *es_cost_unmodelled(const es_cost_model *model);
 
 /**
- * Returns true if the model is within the range of the published figures: L 12
- * to 18, T 128 to 512, d = 768, H = 12, m = 4, V 16,384 to 50,257.
+ * Returns true if the model is within the range of the published figures: L
+ * from 12 to 18, T from 128 to 512, d = 768, H = 12, m = 4, V from 16,384 to
+ * 50,257.
  */
 bool es_cost_is_fitted(const es_cost_model *model);
 
@@ -150,14 +153,15 @@ bool es_cost_is_fitted(const es_cost_model *model);
 es_modelled es_cost_predict(es_cost_kind kind, const es_cost_model *model);
 
 /**
- * Predicts the cost of n units of a single item, for example of the GELUs of
- * one layer. The relative width of the interval is that of a model outside the
- * fitted range. All fields are NaN if n is NaN.
+ * Predicts the cost of n operations of one kind, for example of n GELUs. The
+ * relative width of the interval is that of a model outside the fitted range.
+ * All fields are NaN if n is NaN.
  */
 es_modelled es_cost_of_numbers(es_cost_kind kind, es_cost_item item, double n);
 
 /**
- * Splits the value of es_cost_predict by item. The parts add up to the value.
+ * Splits the value of es_cost_predict by item, such as softmax or GELU. The
+ * parts add up to the value.
  *
  *   out  (ES_N_COST_ITEMS)  costs by item; all NaN if the cost cannot be
  *        modelled

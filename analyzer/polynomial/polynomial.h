@@ -16,11 +16,12 @@ typedef struct es_polynomial_cost {
 } es_polynomial_cost;
 
 /**
- * Returns the cost of Goldschmidt's inverse of x in [low, k low] to a given
- * relative error. With x' = s x, s = 2 / (low + k low) and e = 1 - x', the
- * inverse is y = s (1 + e)(1 + e^2)... After n factors the relative error is at
- * most ((k - 1) / (k + 1))^(2^n) and the degree 2^n - 1; each factor takes one
- * level. For the stable PowerSoftmax, k is at most the number of keys.
+ * Returns the cost of Goldschmidt's inverse of x in [low, k * low] to a given
+ * relative error. With s = 2 / (low + k * low), x' = s * x and e = 1 - x', the
+ * inverse is the product y = s * (1 + e) * (1 + e^2) * (1 + e^4)... After n
+ * factors the relative error is at most ((k - 1) / (k + 1))^(2^n) and the
+ * degree 2^n - 1; each factor takes one level. For the stable PowerSoftmax, k
+ * is at most the number of keys.
  *
  *   k      largest argument divided by the smallest, >= 1
  *   error  relative error, above 0 and below 1
@@ -32,15 +33,16 @@ es_polynomial_cost es_polynomial_inverse(double k, double error);
 
 /**
  * Returns the largest error of the inverse of x + epsilon, x in [0, 1], after
- * `factors` factors. The largest error is at x = 0. NaN if epsilon <= 0 or
- * factors < 0.
+ * `factors` factors of Goldschmidt's product. The largest error is at x = 0.
+ * NaN if epsilon <= 0 or factors < 0.
  */
 double es_polynomial_inverse_error(double epsilon, int factors);
 
 /**
- * Returns the cost of Newton's inverse square root of x in [low, k low]: y <- y
- * (3 - x y^2) / 2 from y = 1 / sqrt(k low), two levels per step. Parameters and
- * errors are the same as in es_polynomial_inverse.
+ * Returns the cost of Newton's inverse square root of x in [low, k * low]. The
+ * iteration starts with y = 1 / sqrt(k * low) and replaces y by y * (3 - x *
+ * y^2) / 2; each step takes two levels. Parameters and errors are the same as
+ * in es_polynomial_inverse.
  */
 es_polynomial_cost es_polynomial_rsqrt(double k, double error);
 

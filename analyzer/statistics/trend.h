@@ -30,7 +30,7 @@ typedef struct es_series_trend {
  *
  *   x      (n) strictly ascending
  *   y      (n) finite
- *   space  (n (n - 1) / 2, and at least n) scratch, overwritten
+ *   space  (max(n, n * (n - 1) / 2)) scratch, overwritten
  *
  * For fewer than ES_TREND_LEAST points, or if all y are equal, the results are
  * NaN. Costs O(n^2 log n).

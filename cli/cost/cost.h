@@ -45,7 +45,7 @@ typedef enum es_cost_quantity {
     ES_COST_OF_COMMUNICATION,
     ES_COST_OF_LATENCY,
     ES_COST_OF_PERPLEXITY, /* of runs, on held-out data */
-    /* These need no model: */
+    /* The following quantities need no model. */
     ES_COST_OF_INVERSE, /* error of a polynomial inverse */
     ES_COST_OF_WEIGHTS  /* attention weights by softmax and by PowerSoftmax */
 } es_cost_quantity;
@@ -122,7 +122,7 @@ es_status es_cost_print_measured(FILE *stream,
 /**
  * Prints a table with a row for each model: FLOPs, communication, latency, and
  * savings compared with the first model. Then prints the measurements and, if
- * requested, the inventories. Returns ES_OK or ES_ENOMEM.
+ * requested, the inventories of operations. Returns ES_OK or ES_ENOMEM.
  */
 es_status es_cost_print_table(FILE *stream, const es_cost_entry *entries,
                               size_t n, bool inventory) ES_MUST_USE;
@@ -153,9 +153,8 @@ void es_cost_print_json(FILE *stream, const es_cost_entry *entries, size_t n);
 es_status es_cost_print_polynomials(FILE *stream) ES_MUST_USE;
 
 /**
- * es_cost_draw_inverse draws the figure ES_COST_OF_INVERSE as lines,
- * es_cost_draw_weights ES_COST_OF_WEIGHTS. Return the statuses of
- * es_curves_draw.
+ * Draw the figures ES_COST_OF_INVERSE and ES_COST_OF_WEIGHTS as lines. Both
+ * return the statuses of es_curves_draw.
  */
 es_status es_cost_draw_inverse(es_picture **out,
                                const es_cost_options *options) ES_MUST_USE;

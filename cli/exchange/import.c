@@ -49,8 +49,8 @@ es_status es_import_parse(es_import_report *report, es_line_reader *lines,
 typedef struct guess {
     bool any;        /* true if a line that is not blank was found */
     bool is_long;    /* true if the first line is the header of a long CSV */
-    bool is_wide;    /* true if the first line is another header, not of a long
-                        CSV, with a step column */
+    bool is_wide;    /* true if the first line has a step column, but is not the
+                        header of a long CSV */
     bool is_number;  /* true if the first cell of the first line is a number */
     bool separators; /* true if the first line has commas, semicolons or tabs */
     bool is_log;

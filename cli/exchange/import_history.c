@@ -29,11 +29,13 @@ typedef struct history {
     es_tag_rules rules;
     pass pass;
     es_step_keys keys;
-    const char *step_key;          /* key of the member that contains the step;
-                                      set after the pass STEPS */
-    size_t n_attention, n_numbers; /* in the pass STEPS, how many numbers of the
-                                      current line belong to heads or layers,
-                                      and how many there are in total */
+    const char *step_key;          /* key of the member that contains the
+                                      step; set after the first reading (pass
+                                      STEPS) */
+    size_t n_attention, n_numbers; /* in the first reading (pass STEPS), how
+                                      many numbers of the current line belong to
+                                      heads or layers, and how many there are in
+                                      total */
     json_t *places;                /* maps the name of each member to true if it
                                       belongs to a layer */
     char *copy;                    /* (ES_LINE_MAX * 2) the current line, made
@@ -208,8 +210,8 @@ static bool read_step(int64_t *out, const json_t *json)
     return true;
 }
 
-/* Counts, for each candidate for the step member, the numbers that would be
-   imported with its steps. */
+/* Counts, for each member that could contain the step, the numbers that would
+   be imported with its steps. */
 static es_status count_steps(history *h, json_t *object)
 {
     const char *key;

@@ -1,6 +1,6 @@
-/* Parses logs, which are texts of any kind that contain lines with "Step s -
-   Layer l: v". If the steps decrease, training was resumed, and the sink drops
-   the samples recorded before at the same and later steps. Reads the file
+/* Parses logs, that is, any text that contains lines with "Step s - Layer l:
+   v". If a step is lower than the previous one, the training was resumed, and
+   the earlier samples at this step and later steps are dropped. Reads the file
    twice: first for the number of layers, then for the values. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/text.h"

@@ -1,15 +1,15 @@
 /* Chooses the counter that provides the steps. Loggers write their own counter
-   in addition to the step of the training run (W&B's _step counts calls); a row
-   may contain only one of the two counters, and their values cannot be mixed.
-   The parsers of named numbers count how many numbers could be imported with
-   each counter, and use a single counter for the complete file. */
+   in addition to the step of the training run (W&B's _step counts calls); some
+   rows contain only one of the two counters, and their values must not be
+   mixed. The parsers of named numbers count how many numbers could be imported
+   with each counter, and use a single counter for the complete file. */
 #include "cli/exchange/import_steps.h"
 
 #include <string.h>
 #include <strings.h>
 
-/* Usual names of counters, in order of preference. Counters of the training
-   loop precede those of loggers. */
+/* Usual names of step counters, in order of preference. Counters of the
+   training loop precede those of loggers. */
 static const char *const names[ES_STEP_KEYS] = {
     "trainer/global_step", "train/global_step", "global_step", "step", "_step"};
 

@@ -8,7 +8,8 @@
 #define ES_STEP_KEYS 5 /* number of usual names of step counters */
 
 /**
- * Counts of the numbers that could be imported with the steps of one counter.
+ * One step counter of the file, and how many numbers could be imported with its
+ * steps.
  */
 typedef struct es_step_count {
     char name[ES_STEP_KEY_MAX]; /* spelled as in the file */
@@ -28,7 +29,7 @@ typedef struct es_step_keys {
 
 /**
  * Returns the index of `name`, in upper or lower case, in the list of usual
- * counter names, or -1 if the list does not contain the name.
+ * names of step counters, or -1 if the list does not contain the name.
  */
 int es_step_key_of(const char *name);
 

@@ -143,9 +143,9 @@ struct es_figure_entry {
 /** The table of all figures, indexed by es_figure_kind. */
 extern const es_figure_entry es_figure_entries[ES_N_FIGURES];
 
-/** Draws an overview of the runs with a single column, which shows the shares
- *  of heads in each quarter of the largest entropy. It replaces the figure
- *  bands if there are many runs. Returns the same statuses as
+/** Draws an overview of the runs with a single column, which shows the share of
+ *  heads in each quarter of the range up to the largest entropy. It replaces
+ *  the figure bands if there are many runs. Returns the same statuses as
  *  es_figure_draw. */
 es_status es_overview_of_heads(es_picture **out,
                                es_drawing *drawing) ES_MUST_USE;
@@ -172,8 +172,8 @@ typedef struct es_composite_part {
 es_status es_composite_draw(es_picture **out, const es_composite_part *parts,
                             size_t n, const es_figure_style *style) ES_MUST_USE;
 
-/** The same for figures of runs, in the style of the first drawing; drawings
- *  and kinds (n), n <= ES_COMPOSITE_MOST. */
+/** Same as es_composite_draw for figures of runs, in the style of the first
+ *  drawing; drawings and kinds (n), n <= ES_COMPOSITE_MOST. */
 es_status es_composite_draw_runs(es_picture **out, es_drawing *drawings,
                                  const es_figure_kind *kinds,
                                  size_t n) ES_MUST_USE;

@@ -13,9 +13,10 @@
 #include <string.h>
 #include <time.h>
 
-/* Maximum number of attempts, with pauses of 0.2, 0.4, ... 3.2 s. */
+/* Maximum number of attempts to push a run, with pauses of 0.2, 0.4, ... 3.2
+ * s. */
 #define MOST_TRIES 6
-#define LONGEST_REST 10.0 /* maximum pause between two attempts in seconds */
+#define LONGEST_REST 10.0 /* maximum pause between attempts, in seconds */
 /* Maximum number of alerts of a run. */
 #define MOST_ALERTS 1000
 /* Maximum size in bytes of a file that is pushed in a group. */
@@ -216,7 +217,8 @@ es_status es_push_file_check_rank(es_pusher *pusher, const es_push_file *file)
 
 /**
  * Prepares the data for finding the alerts of a run; the caller frees *out.
- * Returns ES_DONE if the run is too old to be pushed.
+ * Returns ES_DONE if the run last changed more than options->keep days ago;
+ * such runs are not pushed.
  */
 static es_status look_at(run_alerts **out, const es_push_worker *w,
                          const es_push_file *file, size_t run)

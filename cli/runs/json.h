@@ -56,8 +56,8 @@ typedef struct es_json {
 } es_json;
 
 /** Begins the document. `observed` is the upper edge m of the bands that all
- *  runs share, and becomes "value" of "max". Under policies with a separate m
- *  for each run, `observed` is ignored, and "value" is null. */
+ *  runs share, and is written as the member "value" of "max". If each run has a
+ *  separate m, `observed` is ignored and "value" is null. */
 void es_json_begin(es_json *json, FILE *stream, const es_max *max,
                    double observed);
 void es_json_run(es_json *json, const es_run_summary *summary);

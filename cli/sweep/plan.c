@@ -20,7 +20,7 @@
 
 #define PROGRAM "entropy-train"
 /* Text with which a stored command line begins if it was made from the key
- * `command`. */
+ * `command` of a spec. */
 #define CONFIG ES_RUN_CONFIG_VARIABLE "="
 
 /* A combination of values. The axes are arch, seed, and the keys of the grid

@@ -7,7 +7,8 @@
 #define LEGEND_MOST 124.0 /* maximum width of the names in the legend */
 /* Maximum share of the page's width that a legend takes. */
 #define LARGEST_SHARE 0.28
-/* The same share for a figure with several panels. */
+/* Maximum share of the page's width that the legend takes in a figure with
+ * several panels. */
 #define SMALLER_SHARE 0.18
 #define ENTRY_GAP 12.0
 #define CIRCLE 16 /* number of corners of a circle */
@@ -136,8 +137,8 @@ static bool belongs_below(const es_curves_sheet *sheet)
     if (!sheet->movable)
         return false;
     if (by_category && sheet->entry_width > sheet->legend_width - ES_LEGEND_GAP)
-        return true; /* to the right of the panels, the legend would have to cut
-                      * its names */
+        return true; /* a legend to the right of the panels would have to
+                      * truncate its names */
     double share = sheet->figure->n_panels > 1 ? SMALLER_SHARE : LARGEST_SHARE;
     if (style->width > 0 && sheet->legend_width > share * style->width)
         return true;

@@ -37,8 +37,8 @@ typedef struct es_heatmap {
     const char *scale_text;
     /* Note below the chart, such as "max = 3.87 (observed)"; may be NULL. */
     const char *note;
-    /* (n_panels) lists of letters, or NULL; a list has (L) letters, each
-     * printed after the number of its layer, or is NULL */
+    /* (n_panels) lists of letters, or NULL. A list is NULL or has (L) letters,
+     * each of which is printed after the number of its layer. */
     const char *const *marks;
 } es_heatmap;
 

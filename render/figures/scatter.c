@@ -95,7 +95,7 @@ static const side of_others[N_SIDES] = {{1, 0},  {-1, 0}, {0, -1},  {0, 1},
 static const side of_front[N_SIDES] = {{-1, 0},  {-1, 1}, {0, 1},  {1, 1},
                                        {-1, -1}, {1, -1}, {0, -1}, {1, 0}};
 
-/* Distances of labels that are connected to their points by a line. */
+/* Distances at which a label is tried if a line connects it to its point. */
 static const double rings[] = {12, 20, 30, 42, 58, 76};
 #define N_RINGS (sizeof rings / sizeof *rings)
 /* Number of elements of `rings` at which labels keep the distance CLEAR from
@@ -155,7 +155,8 @@ static bool try_ring(const scatter_sheet *sheet, point_mark *mark, double width,
     bool front = sheet->figure->front && mark->on_front;
     for (size_t i = 0; i < N_SIDES; i++) {
         side to = front ? of_front[i] : of_others[i];
-        /* Reduce diagonal distances, which would be larger otherwise. */
+        /* A diagonal label is moved along both axes, so use less of `distance`
+         * in each. */
         double away = (to.x && to.y ? 0.75 : 1) * distance;
         es_box box = {mark->x + to.x * away, mark->y + to.y * away, width,
                       TEXT_HEIGHT + INDEX_DEPTH};

@@ -99,8 +99,8 @@ def whole(name, default, least, most):
 
 
 def run_program(main):
-    """Runs the function main of a program. Prints an error that `Refused` reports as
-    one line; on a signal, ends the running training processes."""
+    """Runs the function main of a program. Prints an exception of the class
+    Refused as one line; on a signal, ends the running training processes."""
     program = os.path.basename(sys.argv[0])
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda n, frame: sys.exit(128 + n))

@@ -100,8 +100,8 @@ def interval_of(values, confidence=0.95):
 
 
 def by_signs(values, n_for, n_against):
-    """Returns the evidence of a sign test, for values to which a t test does not apply;
-    ties are ignored."""
+    """Returns the Evidence (mean and p values) of a sign test, for values to
+    which a t test does not apply; ties are ignored."""
     n = n_for + n_against
     finite = all(map(math.isfinite, values))
     signed = {x for x in values if not math.isfinite(x)}
@@ -137,7 +137,7 @@ def test_below(values, limit=0.0, confidence=0.95, yes_or_no=False):
 
 
 def test_within(values, centre, margin, confidence=0.95):
-    """Tests, with two one-sided tests, if the mean is within the margin around the
+    """Tests, with two one-sided tests, whether the mean is within the margin around the
     centre.
 
     Evidence against equivalence is a mean beyond the margin, on either side. Uses the

@@ -6,8 +6,8 @@
 --quick: trains a few small runs in minutes, which are not evidence; --plan: prints the
 smallest and largest possible number of runs; --report: trains nothing and judges the
 finished runs; --page: writes truth-claims.md again from the JSON files of this edition
-and the earlier ones. Finished runs are kept, so that a killed replication can be
-resumed.
+of the rules and of earlier editions. Finished runs are kept, so that a killed
+replication can be resumed.
 
     BUILD              folder of the programs (build)
     REPLICATE_DIR      folder of the run files (BUILD/replicate, or

@@ -127,8 +127,8 @@ es_status es_join_fit(es_join_state *state)
 /* --- the run and its series ----------------------------------------------- */
 
 /**
- * Returns the status of the joined run: the first of running, failed, stopped
- * and finished that any fragment has.
+ * Returns the status of the joined run: the first status, in the order running,
+ * failed, stopped, finished, that any fragment has.
  */
 static es_run_status status_of(const es_join_state *state)
 {

@@ -171,7 +171,7 @@ typedef struct es_push_job {
 } es_push_job;
 
 /**
- * Plans the push of a run, without a lock. Returns ES_OK; ES_DONE if there is
+ * Plans the push of a run; takes no lock. Returns ES_OK; ES_DONE if there is
  * nothing to push; ES_EFORMAT as for es_push_run; the errors of
  * es_postgres_fail.
  */
@@ -212,7 +212,7 @@ void es_push_put_series(es_push_job *job);
  */
 bool es_push_is_vanished(const es_push_job *job, size_t i);
 
-/** Writes the alerts that the job's finder finds to the database. */
+/** Finds alerts with the job's finder, and writes them to the database. */
 es_status es_push_alerts(es_push_job *job) ES_MUST_USE;
 
 /**

@@ -238,9 +238,9 @@ check 'a removed state is made again' until_true grep -q b.db state.out
 stop_watching
 each_once 'delivered alerts are not delivered again' state.out 1
 
-# The delivery of a line has been claimed, but the line cannot be printed
-# because the pipe is full. When the line can be printed at last, the state file
-# cannot be written.
+# The watcher has claimed the delivery of a line in its state file, but cannot
+# print the line, because the pipe is full. When it can print the line at last,
+# it cannot write the state file.
 mkdir claimed
 mkfifo lines
 exec 9<>lines

@@ -119,7 +119,7 @@ enum { ENTROPY, LSE, MAX_LOGIT, SINK, MISSING, DISTANCE, TOP, N_FLOATS };
 static const char *const names[N_FLOATS] = {
     "entropy", "lse", "max_logit", "sink", "missing", "distance", "top"};
 
-/** The statistics of one row by the definition in entropy.h. */
+/** The statistics of one row, computed by the definitions in entropy.h. */
 typedef struct wanted_row {
     int n; /* number of keys that the row sees */
     double x[N_FLOATS], reach;
@@ -300,8 +300,8 @@ static void check_type(void **state, es_entropy_type type)
     print_worst(&most, set->name, (int)type);
     for (int s = 0; s < N_FLOATS; s++)
         assert_true(most.error[s] <= 1);
-    /* Builds with sanitizers test so few families that none of the rows may be
-     * peaked. */
+    /* Builds with sanitizers test so few families of heads that possibly none
+     * of the rows has a small entropy (is peaked). */
     assert_true(SANITIZED || most.n_peaked > most.n_rows / 200);
 }
 

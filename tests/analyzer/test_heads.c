@@ -9,7 +9,8 @@
 
 enum { B = 3, H = 2 };
 
-/* Reduces rows by the definition, one row after the other. */
+/* Reduces rows to heads by the definition in heads.h, one row after the
+ * other. */
 static es_head_sums reduce(const float *const rows[ES_N_ROW_STATISTICS],
                            size_t first, int n)
 {

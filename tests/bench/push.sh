@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # usage: push.sh [PAIRS] [FOLDER]
 # Compares entropy-scan push with a manual \copy of the same rows into a table like
-# `sample`, alternately, in a separate PostgreSQL server in FOLDER (default /tmp): first
-# eight runs of 31,250 samples each, then 1,000 runs of 250 samples each; a sample has 144
-# heads. Prints for both ways the seconds, the samples per second, and the CPU seconds of
-# client and server.
+# `sample`. Runs the two alternately, with a separate PostgreSQL server in FOLDER (default
+# /tmp): first eight runs of 31,250 samples each, then 1,000 runs of 250 samples each; a
+# sample has 144 heads. Prints for both ways the seconds, the samples per second, and the
+# CPU seconds of client and server.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/support/postgres.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: ranks.sh DATA [PAIRS] [OPTION...]
 # Compares the speed of two ranks with one thread each with that of one process with two
-# threads that makes the same steps (with twice the micro-batches). The two alternate;
+# threads that makes the same steps (with twice the micro-batches). Runs both alternately;
 # prints the tokens/s of each pair and the median ratio. Also compares two ranks with one
 # process of one thread, which shows the gain from the second rank.
 set -euo pipefail

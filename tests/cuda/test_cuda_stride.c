@@ -121,9 +121,9 @@ static call call_of(es_bench *bench, const rows *r, const float *weights,
                   .n = r->n};
 }
 
-/* Checks y = x W (`kind` = 0), y = x W + b (1), or y = y + x W + b (2). The
- * back-end keeps no copy of the bias here, so it first stores the bias in y in
- * 16 bits. The bias is small enough to be represented exactly. */
+/* Checks y = x * W (`kind` = 0), y = x * W + b (1), or y = y + x * W + b (2).
+ * The back-end keeps no copy of the bias here, so it first stores the bias in y
+ * in 16 bits. The bias is small enough to be represented exactly. */
 static void check_linear_of(es_bench *bench, const rows *r, int kind,
                             bool transposed)
 {

@@ -109,8 +109,8 @@ static void test_cuda_sums__gate(void **state)
         }
 }
 
-/* Checks dropout, which must depend on the counter only, as on the CPU, with or
- * without a residual. */
+/* Checks dropout with or without a residual. As on the CPU, the dropped
+ * elements must depend on the counter only. */
 static void check_dropout_of(es_bench *bench, size_t n, bool has_residual)
 {
     const es_dropout how = {
@@ -147,7 +147,7 @@ static void test_cuda_sums__dropout(void **state)
         }
 }
 
-/* Checks the gradients of y = beta x + f / alpha. If in_place is true, dx and
+/* Checks the gradients of y = beta * x + f / alpha. If in_place is true, dx and
  * dy are the same array. */
 static void check_combine_back_of(es_bench *bench, size_t n, bool in_place)
 {

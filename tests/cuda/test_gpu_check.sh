@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests `make gpu-check` without a GPU. Runs from a bundle, as on another machine, the two
-# commands that use the GPU there, with the emulation as the device and Triton's interpreter. The
+# Tests `make gpu-check` without a GPU. Unpacks a bundle as on another machine, and runs its two
+# commands that use a GPU, with the emulation as the device and with Triton's interpreter. The
 # measured times have no meaning.
 # needs: nvcc
 set -uo pipefail

@@ -1,7 +1,7 @@
-/* Fuzzes checkpoints: hooks/trainer/files/checkpoint.h. Most inputs get a
- * correct checksum, so that the code after the checksum test is reached. Opens
- * each checkpoint, prints its settings, and loads it into a model with these
- * settings. */
+/* Fuzzes the reader of checkpoints, hooks/trainer/files/checkpoint.h. Most
+ * inputs get a correct checksum, so that the code after the checksum test is
+ * reached. Opens each checkpoint, prints its settings, and loads it into a
+ * model with these settings. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "hooks/trainer/files/checkpoint.h"
 #include "hooks/trainer/files/tokens.h"

@@ -1,4 +1,4 @@
-/* Fuzzes numpy arrays: hooks/trainer/files/npy.h. */
+/* Fuzzes the reader of NumPy arrays, hooks/trainer/files/npy.h. */
 #include "hooks/trainer/files/npy.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,4 +1,4 @@
-# Targets that run on a machine with a GPU, or that prepare files for this
+# Targets that run on a machine with a GPU, or that prepare files for such a
 # machine.
 
 ARCH = SM+LN+G

@@ -285,7 +285,7 @@ TEST(a_mark_on_another_mark_is_hollow)
         if (shape->kind != ES_SHAPE_DOT || step < -0.01 || step > 4.01 ||
             memcmp(&shape->color, &paper, sizeof paper) != 0 ||
             shape->y > block->plot.y + block->plot.height)
-            continue; /* a dot in the legend or at the lower edge */
+            continue; /* skip dots in the legend and at the lower edge */
         const long k = lround(step);
         assert_true(fabs(step - (double)k) < 0.01);
         assert_true(fabs(shape->y - es_curves_y(block, row(&b, 1)[k])) < 0.1);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests samples/aero/path.sh with tiny models: the table has a row for every step of
-# AERO, a step begins with the weights of the step before if the architecture allows
+# AERO, each step starts from the weights of the previous step if the architecture allows
 # this, and no model is trained twice.
 . tests/support/tap.sh
 . tests/support/corpus.sh

@@ -105,8 +105,8 @@ check 'an incomplete replication can be resumed' replicate
 changed() { stamps | grep -vxFf <(echo "$before") | grep -o '[^/]*\.db' | tr '\n' ' '; }
 same_text 'only the missing run is trained again' 'SM-lr0.01-s1.db ' "$(changed)"
 
-# Write the rules of an edition that extends the first one; it has separate runs and
-# results, but both editions share a page.
+# Write the rules of a second edition, which extends the first one. It has
+# separate runs and results, but both editions share a page.
 {
     sed -n '/^\[\[model/,$d; /^\[quick/,$d; p' "$REPLICATE_RULES" | sed 's/^edition = 7/edition = 8\nbeside = "rules.toml"/; s/^judged = .*/judged = [3, 4]/'
     printf '[[model]]\nname = "SM"\nrate = 1e-2\n[[model]]\nname = "SM+LN"\nrate = 1e-2\n'

@@ -11,8 +11,9 @@ bytes=$PWD/tests/support/fragment_bytes.py
 own_corpus "$dir/own.tok" || exit 1
 echo '22 1 0:1 / / rw - nfs4 filer:/ rw' >"$dir/mounts"
 cd "$dir" || exit 1
-# Records a run in three attempts. In middle.esf and last.esf, all frames with
-# samples of one attempt are then damaged.
+# Records a run in three attempts. Then damages all frames with samples of one
+# attempt: of the middle attempt in middle.esf, and of the last attempt in
+# last.esf.
 go=(--threads 1 -q --checkpoint ck --out sound.db)
 on_nfs() { ENTROPY_MOUNTINFO=$dir/mounts "$train" "$@" "${go[@]}" 2>/dev/null; }
 on_nfs --arch SM+LN+G --data own.tok --n-layer 3 --n-head 2 --d-model 16 --ctx 16 \

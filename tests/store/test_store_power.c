@@ -19,8 +19,8 @@
 enum { MOST_STEPS = 20000 };
 
 /**
- * The number of training steps that the file must and may contain if the power
- * fails after a given write or sync of the disk.
+ * Lower and upper bound on the number of training steps in the file if the
+ * power fails after a given write or sync of the disk.
  */
 static struct {
     int64_t least, most;
@@ -30,8 +30,8 @@ static size_t n_promised;
 static int64_t acknowledged, begun;
 
 /**
- * Stores the current bounds on the number of steps for all writes and syncs of
- * the disk since the last call.
+ * Stores the current bounds for all writes and syncs of the disk since the last
+ * call.
  */
 static void note(void)
 {

@@ -53,8 +53,8 @@ typedef struct es_bench {
 /** Precisions in which ES_EACH_BENCH runs a test. */
 typedef enum es_bench_kind {
     ES_BENCH_ACTS, /* fp32, bf16 and fp16: for operations on activations */
-    ES_BENCH_BARE, /* the same precisions, with es_bench.bare; skips the test on
-                      a device */
+    ES_BENCH_BARE, /* the same precisions, with es_bench.bare set (no fused
+                      products); skips the test on a device */
     ES_BENCH_FP32  /* fp32 only: for operations without activations */
 } es_bench_kind;
 
@@ -109,9 +109,9 @@ void es_bench_clear(es_bench *bench);
 
 /**
  * Fails the test unless each of got (n) is near the expected value: |got -
- * want| <= 2e-5 rms(want) + 1e-6, plus for activations 1.01 times the maximum
- * change by one rounding. A NaN must be NaN in both, and an infinity must have
- * the same sign.
+ * want| <= 2e-5 * rms(want) + 1e-6. For activations, the tolerance is larger by
+ * 1.01 times the maximum change by one rounding. A NaN must be NaN in both, and
+ * an infinity must have the same sign.
  */
 void es_bench_expect(es_bench *bench, const char *what, const float *got,
                      const double *want, size_t n, bool acts);

@@ -54,7 +54,7 @@ es_entropy_input keys_at(const float *k, const es_attention_shape *shape);
 
 /**
  * Computes row number `position` with the double-precision reference. If k is
- * NULL, `in` contains weights.
+ * NULL, `in` contains attention weights, otherwise queries.
  */
 es_ref_row reference_row(const es_entropy_input *in, const es_entropy_input *k,
                          const float *temperature,

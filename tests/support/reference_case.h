@@ -17,7 +17,8 @@ const char *es_ref_case_path(const char *name);
 void es_ref_each_case(void (*check)(const char *path));
 
 typedef struct es_ref_case {
-    /* the model; its vectors u and v of SNorm are those before the step */
+    /* the model; its vectors u and v (of SNorm) have the values before the
+     * step */
     es_ref_model *model;
     int32_t *tokens, *targets;
 } es_ref_case;
@@ -34,11 +35,11 @@ double *es_ref_case_array(const char *path, const char *folder,
                           const char *name, size_t n);
 
 /**
- * Writes a complete case as a folder into DIR, which must be empty. The case
- * contains the outputs of the double-precision model for these parameters, and
- * its gradients by central differences, which are feasible only for small
- * models. Afterwards the model's u and v (SNorm's vectors) have the values
- * after the step. Fails the test if a file cannot be written.
+ * Writes a complete reference case into the folder DIR, which must be empty.
+ * The case contains the outputs of the double-precision model for the case's
+ * parameters, and its gradients by central differences, which are feasible only
+ * for small models. Afterwards the model's u and v (SNorm's vectors) have the
+ * values after the step. Fails the test if a file cannot be written.
  */
 void es_ref_case_write(const char *dir, es_ref_case *it);
 

@@ -102,7 +102,7 @@ NORMED_TEST(weight_norm_matches_plain_loops)
     expect_columns("weight norm", w, want, before, &c);
 }
 
-/* The function whose gradients are tested: sum over i of dw_i w_i. */
+/* The function whose gradients are tested: sum over i of dw_i * w_i. */
 typedef struct objective {
     const double *dw, *m, *g, *u, *v; /* g is NULL for SNorm */
     int n_in, n;

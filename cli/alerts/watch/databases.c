@@ -1,6 +1,6 @@
 /* Lists the runs in the databases that a watcher reads. Each database has a
- * permanent connection and a list of runs; only runs that were pushed since the
- * last round are read. */
+ * permanent connection and a list of runs; each round reads only the runs that
+ * were pushed since the previous round. */
 #include "cli/alerts/watch/databases.h"
 
 #include "analyzer/base/checked.h"

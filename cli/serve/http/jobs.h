@@ -18,7 +18,8 @@ typedef struct es_serve_job {
     es_connection *connection;
     es_serve_request *request;
     es_serve_answering answering;
-    es_process process; /* its pid is 0 before the start and after the end */
+    es_process process; /* process that answers the request; its pid is 0 before
+                           it starts and after it ends */
     double deadline;    /* time at which the running process is killed, in
                            seconds of the monotonic clock */
     unsigned status;    /* HTTP status of the answer; 0 until the process has

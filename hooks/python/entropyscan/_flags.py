@@ -12,14 +12,14 @@ from ._reader import Run
 from ._recording import warn
 
 
-# The kinds of flags that prune by default. Other kinds, such as overload, also occur at
-# the start of many healthy training runs.
+# The kinds of flags for which a trial is pruned by default. Other kinds, such
+# as overload, also occur at the start of many healthy training runs.
 KINDS = ("collapse", "nan")
 
 
 class Flags:
-    """Selects the flags that prune. severity: the lowest severity that counts; kinds:
-    the kinds that count, None for all."""
+    """Selects the flags for which a trial is pruned. severity: the lowest
+    severity that counts; kinds: the kinds that count, None for all."""
 
     def __init__(self, severity: str = "error", kinds: Any = KINDS) -> None:
         if severity not in _library.SEVERITIES:
@@ -30,8 +30,9 @@ class Flags:
         self._has_warned = False
 
     def standing(self, path: str | os.PathLike[str]) -> str | None:
-        """Describes in one line the active flags that prune. Returns None if there are
-        none. Also returns None, and warns once, if the flags cannot be read."""
+        """Describes in one line the active flags for which a trial is pruned.
+        Returns None if there are none. Also returns None, and warns once, if
+        the flags cannot be read."""
         if not os.path.exists(path):
             return None  # nothing has been recorded yet
         try:

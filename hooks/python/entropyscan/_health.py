@@ -128,7 +128,8 @@ def _is_wanted(slot: Tensor, phase: str, *tensors: Tensor) -> Seen | None:
 
 
 def _keep(slot: Tensor, seen: Seen, values: list[Tensor]) -> None:
-    # Convert each value to float32 separately, to keep the bits of a missing value.
+    # Convert each value to float32 separately, to keep the bits of a NaN that
+    # stands for a missing value.
     stacked = torch.stack([value.float() for value in values])
     seen.modules.setdefault(int(slot), to_host(stacked))
 
@@ -248,8 +249,8 @@ def _after_sigmoid(module: nn.Module, _: Any, output: Any) -> None:
 
 
 def _is_whole(x: Any) -> bool:
-    """Returns true if x is a tensor that is complete on this rank and that an
-    operator can read."""
+    """Returns true if x is a tensor that is not nested and whose values are all
+    on this rank."""
     if not isinstance(x, Tensor) or x.is_nested:
         return False
     if not _operators.is_distributed(x):
@@ -506,8 +507,8 @@ class Steps:
         return found.values()
 
     def _find_parameters(self) -> dict[int, str]:
-        """Returns the block of each parameter by the parameter's id. The ids are
-        valid for one step."""
+        """Returns a dict from id(parameter) to the name of the parameter's
+        block. The ids are valid for one step."""
         model = self._model()
         if model is None:
             return {}
@@ -538,8 +539,8 @@ class Found:
 
 
 class Health:
-    """Measures the series that record= adds to a watch, until close(). names: the
-    attention modules of the model."""
+    """Measures the series that the argument record of es.watch() selects, until
+    close(). names: the attention modules of the model."""
 
     def __init__(self, model: nn.Module, names: list[str], tap: Tap, record: str) -> None:
         self._tap = tap

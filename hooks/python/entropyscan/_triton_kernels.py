@@ -108,8 +108,8 @@ def _capped(s, inner, cap, EXACT: tl.constexpr):
 
 @triton.jit
 def _row_scale(scale, temperature, head, rows, T, HAS_TEMPERATURE: tl.constexpr):
-    """Returns the factor that turns each row's products q k into scores: scale divided
-    by the temperature; NaN if the temperature is NaN."""
+    """Returns the factor that turns each row's dot products of q and k into
+    scores: scale divided by the temperature; NaN if the temperature is NaN."""
     out = tl.zeros_like(rows).to(tl.float32) + scale
     if HAS_TEMPERATURE:
         t = tl.load(temperature + head.to(tl.int64) * T + rows, rows < T, 1.0)
@@ -152,8 +152,9 @@ def _extents(
     out, k, key_mask, k_batch, k_head, k_row, KV, S, D,
     WIDTH: tl.constexpr, N_KEYS: tl.constexpr, HAS_KEY_MASK: tl.constexpr,
 ):  # fmt: skip
-    """Writes out (B KV,CHUNKS,2): for the keys of each chunk, the largest squared norm
-    of a key and the largest squared element."""
+    """Writes to out (B*KV,CHUNKS,2), for the keys of each chunk, the largest
+    squared norm of a key and the largest squared element. KV is the number of
+    key heads."""
     pid = tl.program_id(0)
     chunk = pid % CHUNKS
     head = pid // CHUNKS
@@ -180,7 +181,8 @@ def _extents(
 def _first_keys(
     out, key_mask, key_starts, S, N_KEYS: tl.constexpr, PACKED: tl.constexpr
 ):
-    """Writes out (N): for each sequence, the first key that the mask does not hide."""
+    """Writes to out (N), for each sequence, the first key that the mask does
+    not hide."""
     n = tl.program_id(0)
     begin = n * 0
     end = begin + S
@@ -228,9 +230,10 @@ def _exact_products(
     q, q_row, k, k_row, rows, j, T, S, D,
     WIDTH: tl.constexpr, COLUMNS: tl.constexpr, NUMBER: tl.constexpr,
 ):  # fmt: skip
-    """Returns the products q k of rows and keys j in double, computed a few columns at
-    a time, because Triton before 3.9 cannot multiply 16-bit matrices in double. Values
-    beyond the range of float32 become infinite."""
+    """Returns the dot products of the rows' queries and the keys j in double,
+    computed a few columns at a time, because Triton before 3.9 cannot multiply
+    16-bit matrices in double. Values beyond the range of float32 become
+    infinite."""
     s = tl.zeros([rows.shape[0], j.shape[0]], NUMBER)
     for c0 in range(0, WIDTH, COLUMNS):
         c = c0 + tl.arange(0, COLUMNS)
@@ -277,10 +280,10 @@ def _shown(
 
 @triton.jit
 def _weights(s, factor, peak, center):
-    """Adds scores s (rows,keys) to a running softmax. Returns the largest score so far
-    (peak); the new center, which is subtracted from the exponents of 2; the exponents;
-    and the shift of earlier exponents. A row without scores so far has peak -inf and
-    center 0."""
+    """Adds scores s (rows,keys) to a running softmax of base 2. Returns the
+    largest score of each row so far (peak); the new center, which is subtracted
+    from the exponents; the exponents of s; and the shift of earlier exponents.
+    A row that has had no scores has peak -inf and center 0."""
     new = tl.maximum(peak, tl.max(s, 1))
     after = tl.where(new == float("-inf"), 0.0, new * factor)
     shift = tl.where(peak == float("-inf"), 0.0, center - after)
@@ -483,8 +486,9 @@ def _rows(
 def _entropy_slopes(
     s, seen, capped, lse, entropy, outer, softcap, SOFTCAP: tl.constexpr
 ):  # fmt: skip
-    """Returns the derivative of each row's entropy with respect to the products from
-    which `_shown` made s, without the factor of_row: -p (ln p + e), (rows,keys)."""
+    """Returns the derivative of each row's entropy with respect to the products
+    from which `_shown` made s, without the factor of_row: -p * (ln p + e), with
+    the shape (rows,keys)."""
     log = s * outer[:, None] - lse[:, None]
     slopes = -tl.exp2(log * LOG2_E) * (log + entropy[:, None])
     if SOFTCAP:
@@ -726,8 +730,8 @@ def _heads(
     out, sums, query_starts, H, T, N, n_halvings,
     N_SEQUENCES: tl.constexpr, PACKED: tl.constexpr,
 ):  # fmt: skip
-    """Writes out (N_HEAD_FLOATS,H): one row for each entry of SERIES, then the
-    number of rows that the exact pass computed."""
+    """Writes to out (N_HEAD_FLOATS,H) one row for each entry of SERIES, then
+    the number of rows that the exact pass computed."""
     h = tl.program_id(0)
     step = tl.cast(N, tl.int64) * H
     n_rows = tl.zeros([N_SEQUENCES], tl.float64)

@@ -25,7 +25,7 @@
 #define RETRY_MS 1000
 /* Number of attempts to write after the trainer has ended. */
 #define LAST_TRIES 3
-/* Minimum time in milliseconds between two executions of look_around. */
+/* Minimum time in milliseconds between two calls of look_around(). */
 #define LOOK_MS 1000
 /* Log size in bytes above which a warning is given. */
 #define LOG_MOST ((int64_t)64 << 20)

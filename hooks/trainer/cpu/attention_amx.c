@@ -16,10 +16,10 @@
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "hooks/trainer/cpu/attention.inc.h"
 
-/* Layout of AMX tiles, which have SIDE rows of 64 bytes. A product out = a b
+/* Layout of AMX tiles, which have SIDE rows of 64 bytes. A product out = a * b
  * reads the rows of a as they are stored, DEEP numbers at a time. b must be
  * rearranged into matrices of number pairs: row r of a matrix holds, for each
- * of SIDE columns of b, the numbers 2 r and 2 r + 1 of the column. */
+ * of SIDE columns of b, the numbers 2 * r and 2 * r + 1 of the column. */
 #define SIDE 16
 #define DEEP 32
 #define MATRIX (SIDE * DEEP)
@@ -31,11 +31,12 @@ typedef struct area {
     int n_keys, wide;
     es_bfloat *k, *v;        /* (n_keys,wide) */
     es_bfloat *turned;       /* (wide,n_keys) v^T; k^T in the backward pass */
-    es_bfloat *rows, *rows2; /* (ROWS,wide): blocks of q and of dy */
-    es_bfloat *q, *dy;       /* blocks of q and of dy, rearranged as pairs of
-                              * columns */
-    es_bfloat *q2, *dy2;     /* blocks of q and of dy, rearranged as pairs of
-                              * rows */
+    es_bfloat *rows, *rows2; /* (ROWS,wide): blocks of q and of dy (the gradient
+                              * of the output) */
+    es_bfloat *q, *dy;       /* blocks of q and of dy (the gradient of the
+                              * output), rearranged as pairs of columns */
+    es_bfloat *q2, *dy2;     /* blocks of q and of dy (the gradient of the
+                              * output), rearranged as pairs of rows */
     es_bfloat *weights;      /* (n_keys,ROWS) unnormalised weights u or
                               * gradients ds of the scores, rearranged as pairs
                               * of keys */
@@ -127,7 +128,7 @@ static inline void turn_pairs(vec out[SIDE], const es_bfloat *from, int wide)
 
 /* Rearranges a block of rows (ROWS,wide) for use as the right factor of a
  * matrix product that sums over the block's columns. Each DEEP columns give two
- * matrices: one for the first SIDE rows and one for the last. */
+ * matrices: one for the first SIDE rows and one for the last SIDE rows. */
 static void pair_columns(es_bfloat *out, const es_bfloat *rows, int wide)
 {
     for (int c = 0; c < wide; c += DEEP)
@@ -202,8 +203,8 @@ static inline __m512i round_both(const float *a, const float *b)
 
 /* Rearranges a tile (n_keys,ROWS) for use as the right factor of a matrix
  * product that sums over the keys. Each DEEP keys give two matrices: one for
- * the first SIDE queries and one for the last. Pads the result with zeros to
- * m->n_keys keys. */
+ * the first SIDE queries and one for the last SIDE queries. Pads the result
+ * with zeros to m->n_keys keys. */
 static void pair_keys(es_bfloat *out, const float *tile, int n_keys)
 {
     const __m512i zero = _mm512_setzero_si512();
@@ -258,7 +259,7 @@ static void write_rows(es_bfloat *out, const float *from, int n, int width,
 
 /* --- products ------------------------------------------------------------- */
 
-/* Computes SIDE or 2 SIDE rows (n_sides 1 or 2) of out = a b; see
+/* Computes SIDE or 2 * SIDE rows (n_sides 1 or 2) of out = a * b; see
  * multiply_rows. */
 static inline void multiply_sides(float *out, const es_bfloat *a, int stride,
                                   const es_bfloat *b, int depth, int n_sides)
@@ -288,9 +289,9 @@ static inline void multiply_sides(float *out, const es_bfloat *a, int stride,
     }
 }
 
-/* Computes out (n,ROWS) = a b, with n rounded up to a multiple of SIDE. The
- * rows of a are `stride` numbers apart; b consists of `depth` pairs of
- * matrices, as pair_columns writes them. */
+/* Computes out = a * b with the shape (n,ROWS), with n rounded up to a multiple
+ * of SIDE. The rows of a are `stride` numbers apart; b consists of `depth`
+ * pairs of matrices, as pair_columns writes them. */
 static void multiply_rows(float *out, const es_bfloat *a, int stride,
                           const es_bfloat *b, int n, int depth)
 {
@@ -303,7 +304,7 @@ static void multiply_rows(float *out, const es_bfloat *a, int stride,
                            stride, b, depth, 1);
 }
 
-/* Adds a b to out (n_keys,wide), where n_keys is a multiple of DEEP; a is
+/* Adds a * b to out (n_keys,wide), where n_keys is a multiple of DEEP; a is
  * (n_keys,ROWS), and b has one matrix for each SIDE columns, as pair_rows
  * writes them. */
 static void add_products(float *out, const es_bfloat *a, const es_bfloat *b,

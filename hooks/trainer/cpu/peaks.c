@@ -167,10 +167,10 @@ static bool is_token(const es_sight *sight, size_t row)
     return !sight->all || !tokens || tokens[row] != sight->padding;
 }
 
-/* Finds the row with the largest |score| and writes its index, b H T + h T + i,
- * to *out. For PowerSoftmax, the largest |score| of a row is the first number
- * of the row's entry in saved (B,H,T,2); rows of padding have no entry. Returns
- * false if no row has an entry. */
+/* Finds the row with the largest |score| and writes its index, b * H * T + h *
+ * T + i, to *out. For PowerSoftmax, the largest |score| of a row is the first
+ * number of the row's entry in saved (B,H,T,2); rows of padding have no entry.
+ * Returns false if no row has an entry. */
 static bool find_row(size_t *out, const float *saved, const es_attention *a,
                      const es_sight *sight)
 {

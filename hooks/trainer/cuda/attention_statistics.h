@@ -59,8 +59,8 @@ ES_DEVICE void es_step_add_means(float *sums, const float s[N / 8][4],
 
 /**
  * Completes a lane's sums from ES_SUM_FIRST_MEAN on. On entry, distances refer
- * to the first key after the warp's last tile of keys, which is 16 M keys after
- * the warp's first query; on return, to the query of the lane's row i.
+ * to the first key after the warp's last tile of keys, which is 16 * M keys
+ * after the warp's first query; on return, to the query of the lane's row i.
  */
 template <int M>
 ES_DEVICE void es_step_end_means(float sums[ES_N_ROW_SUMS], int lane, int i)

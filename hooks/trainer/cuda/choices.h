@@ -20,10 +20,10 @@ enum { ES_CHOICE_KEY = 160 };
 typedef struct es_choices es_choices;
 
 /**
- * Reads the choices for the device and library that the string `of` names. The
- * environment variable ENTROPY_TRAIN_TUNING contains the path of the file, or
- * "off". By default the file is in the folder entropy-train, which is in
- * XDG_CACHE_HOME or ~/.cache.
+ * Reads the stored choices of candidates for the device and library that the
+ * string `of` names. The environment variable ENTROPY_TRAIN_TUNING contains the
+ * path of the file, or "off". By default the file is in the folder
+ * entropy-train, which is in XDG_CACHE_HOME or ~/.cache.
  *
  *   note  (size) written: a one-line warning if the file cannot be read or
  *         written, otherwise ""
@@ -32,7 +32,8 @@ typedef struct es_choices es_choices;
  * results could not be stored, or there is not enough memory.
  */
 es_choices *es_choices_open(const char *of, char *note, size_t size);
-void es_choices_close(es_choices *choices); /* `choices` may be NULL */
+void es_choices_close(es_choices *choices); /* Closes `choices`, which may be
+                                             * NULL. */
 
 /** Returns the number of the candidate that has been chosen for `key`, or -1 if
  *  none has been chosen. */

@@ -23,7 +23,8 @@ typedef struct es_device es_device;
  *  there is no driver or no device, or if the driver or the device is too
  *  old. */
 es_status es_device_open(es_device **out) ES_MUST_USE;
-void es_device_close(es_device *device); /* `device` may be NULL */
+void es_device_close(es_device *device); /* Closes the device, which may be
+                                          * NULL. */
 
 /** Properties of the device, on which the sizes and shapes of kernels
  *  depend. */
@@ -39,7 +40,7 @@ const es_device_facts *es_device_facts_of(const es_device *device);
  *  or ES_ENOMEM with a message that states how much memory was free. */
 es_status es_device_reserve(es_device *device, void **out,
                             size_t bytes) ES_MUST_USE;
-/* `memory` may be NULL */
+/* Frees device memory; `memory` may be NULL. */
 void es_device_release(es_device *device, void *memory);
 
 /* The following operations run in the order in which they are called. */
@@ -102,7 +103,8 @@ void es_device_trouble_text(es_device *device, const char *what,
 typedef struct es_gemm_plans es_gemm_plans;
 void es_device_set_gemm_plans(es_device *device, es_gemm_plans *plans,
                               void (*free_plans)(es_gemm_plans *plans));
-/** Returns the stored plans, or NULL if none have been stored. */
+/** Returns the stored plans for matrix products, or NULL if none have been
+ *  stored. */
 es_gemm_plans *es_device_gemm_plans(const es_device *device);
 #endif
 

@@ -1,6 +1,6 @@
 /* Computes matrix products with cuBLASLt. cuBLASLt expects matrices stored by
  * columns; in this layout a row-major matrix is its transpose. Because d^T =
- * b^T a^T, the operands a and b are swapped. cuBLASLt proposes several
+ * b^T * a^T, the operands a and b are swapped. cuBLASLt proposes several
  * algorithms (candidates) for a product. The first three candidates are timed
  * once, and the choice is stored in a file (choices.h). */
 #include "hooks/trainer/cuda/choices.h"
@@ -15,7 +15,8 @@ enum {
     WORKSPACE_BYTES = 32 << 20,
     BEST_ALIGNMENT = 256,
     N_TIMED = 3,      /* number of candidates that are timed for a product */
-    N_REPETITIONS = 5 /* timed runs of each candidate, after one untimed run */
+    N_REPETITIONS = 5 /* number of timed runs of each candidate algorithm, after
+                       * one untimed run */
 };
 
 /* A later candidate is chosen if its time is less than this fraction of the
@@ -380,7 +381,8 @@ static bool is_refusal(cublasStatus_t status)
            status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-/* Writes the properties of a product as a key for the file of choices. */
+/* Writes the properties of a product as a key for the file that stores the
+ * fastest candidates (choices.h). */
 static void write_key(char key[ES_CHOICE_KEY], const shape *s)
 {
     snprintf(key, ES_CHOICE_KEY,

@@ -66,7 +66,7 @@ static es_status take_size(int *out, const json_t *from, const char *key,
     return ES_OK;
 }
 
-/** Compares the sizes in config.json with the sizes that the shapes
+/** Compares the sizes in config.json with those that the tensors' shapes
  *  determine. */
 static es_status check_sizes(const es_weights *weights, const json_t *from,
                              const char *path)
@@ -89,8 +89,8 @@ static es_status check_sizes(const es_weights *weights, const json_t *from,
         es_status status = take_size(&said, from, key, path);
         if (status < 0)
             return status;
-        /* Sizes of 0 are unknown: the positions of rotary models do not appear
-         * in any shape. */
+        /* A size of 0 is unknown. For example, the number of positions of a
+         * rotary model does not appear in any shape. */
         if (said != sizes[i].value && sizes[i].value != 0)
             return es_fail(ES_EFORMAT, "%s: %s is %d, but the weights have %d",
                            path, key, said, sizes[i].value);
@@ -474,7 +474,7 @@ static es_status take_bert(es_weights *weights, const json_t *from,
     config->ctx -= n_skipped;
     if (predicts && json_is_false(json_object_get(from, "tie_word_embeddings")))
         return es_fail(ES_EFORMAT,
-                       "%s: tie_word_embeddings is false: family roberta "
+                       "%s: tie_word_embeddings is false, but family roberta "
                        "cannot have a separate output matrix",
                        path);
     return check_bert_kind(from, path);

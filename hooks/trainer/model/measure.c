@@ -16,7 +16,7 @@ const char *const es_layer_series_names[ES_N_LAYER_SERIES] = {
 };
 
 struct es_measure {
-    /* n_heads = L H is the number of heads in the whole model */
+    /* n_heads = L * H is the number of heads in the whole model */
     size_t n_layers, n_heads;
     double n_activations; /* number of activations per layer and micro-batch */
     int n_batches;

@@ -53,22 +53,23 @@ typedef struct es_act {
 /** The kind and the sizes of attention. */
 typedef struct es_attention {
     int n_batch, n_ctx, n_head;
-    int d_model; /* total width of all heads: n_head d_k */
+    int d_model; /* total width of all heads: n_head * d_k */
     es_attention_kind kind;
     int power; /* power of PowerSoftmax: even, 2 or more */
     float epsilon;
     bool plain; /* PowerSoftmax without dividing the scores by their maximum */
-    es_row_length length; /* the length L of a row in scaled ReLU, and in the
-                             factor of PowerSoftmax's epsilon */
+    es_row_length length; /* which length of a row scaled ReLU and the factor of
+                             PowerSoftmax's epsilon use as L */
     const es_mem *log_t;  /* f32 (H,T) logarithms of the temperatures, only for
                              softmax; NULL: all temperatures are 1 */
     int n_rotated; /* number of dimensions of a head that `rotate` rotates; 0:
                       as many as in Pythia */
-    es_rope rope;  /* frequencies, for `rotate` */
+    es_rope rope;  /* frequencies of the rotary positions, which `rotate`
+                      uses */
 } es_attention;
 
 /** Sizes for query heads that share keys and values. With g = n_head /
- *  n_kv_head, query heads g j .. g j + g - 1 use key head j. */
+ *  n_kv_head, query heads g * j to g * j + g - 1 use key head j. */
 typedef struct es_sharing {
     int n_rows, n_head, n_kv_head, width; /* width: dimensions of one head */
     /* f32 (width) weights of the RMSNorm of each head's q and k; NULL: no
@@ -81,7 +82,8 @@ typedef struct es_sharing {
  *  (`all`) all keys of the sequence except those whose token is `padding`. */
 typedef struct es_sight {
     bool all;
-    const es_mem *tokens; /* (B,T) int32; NULL if there is no padding */
+    const es_mem *tokens; /* (B,T) int32 token ids; NULL if there is no
+                             padding */
     int padding;
 } es_sight;
 
@@ -150,18 +152,18 @@ typedef struct es_detail_ops {
     /** Measures the block's output x (n), and the norm of x - beta * middle
      *  relative to the norm of beta * middle. middle (n) is the residual stream
      *  before the FFN, NULL without FFN; x and middle have the type of
-     *  activations. beta (1) f32 is 1 if NULL. Also adds x to `sums` like
+     *  activations. beta (1) f32; NULL stands for 1. Also adds x to `sums` like
      *  activation_stats of es_ops. */
     void (*activations)(es_backend *backend, es_mem *layer, es_mem *sums,
                         const es_mem *x, const es_mem *middle,
                         const es_mem *beta, size_t n);
-    /** Computes the sums of squares of the gradients of both matrices; dattn
-     *  (d,3d), dproj (d,d) f32. */
+    /** Computes the sums of squares of the gradients of both attention
+     *  matrices, dattn (d,3d) and dproj (d,d), both f32. */
     void (*gradients)(es_backend *backend, es_mem *heads, const es_mem *dattn,
                       const es_mem *dproj, int width, int n_head);
     /** Computes the singular values of W_Q W_K^T; attn (d,3d) f32. Writes NaN
-     *  for a head whose weights are not finite, or if there is no memory for 2
-     *  d_k^2 floats. */
+     *  for a head if its weights are not finite or if there is no memory for
+     *  2 * d_k^2 floats. */
     void (*spectra)(es_backend *backend, es_mem *heads, const es_mem *attn,
                     int width, int n_head);
     /** Measures the change of the weights by the last call of `adamw`, before

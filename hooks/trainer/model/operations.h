@@ -65,7 +65,8 @@ size_t es_model_report_bytes(const es_model *model);
  *  the first of several numbers; the sequences with the following numbers are
  *  variants. */
 enum {
-    ES_SEQUENCE_WEIGHTS, /* add 1 for a power iteration of SNorm */
+    ES_SEQUENCE_WEIGHTS, /* add 1 if the sequence includes a power iteration of
+                            SNorm */
     /* add 1 if the pass computes the loss, and 2 if it is measured */
     ES_SEQUENCE_FORWARD = 2,
     /* add 1 if the pass computes the loss, and 2 if it is the first pass of a

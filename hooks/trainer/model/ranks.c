@@ -25,12 +25,13 @@ typedef struct es_ranks {
     es_transport *transport; /* NULL if there is no other rank */
     bool fixed_order;
     float *part;      /* (BUCKET) gradients of this rank, one part at a time */
-    float *totals;    /* (BUCKET) sums of the current part, or (n) sums of all
-                         gradients with a fixed order */
-    double losses[2]; /* with a fixed order: this rank's sums of ce and ereg */
-    char *measured;   /* with a fixed order: the measurements so far, in the
-                         layout of a report */
-    char *all;        /* (world) reports of all ranks */
+    float *totals;    /* (BUCKET) sums of the current part; or, if the order of
+                         the sums is fixed, (n) sums of all gradients */
+    double losses[2]; /* if the order of the sums is fixed: this rank's sums of
+                         ce and ereg */
+    char *measured;   /* if the order of the sums is fixed: the measurements so
+                         far, in the layout of a report */
+    char *all;        /* (world) one report per rank */
     char *own;        /* report of this rank */
     bool by_device; /* the back-end computes the sums of gradients and losses */
     /* the gradients in memory are in the order of the layers */
@@ -56,8 +57,8 @@ static size_t count_gradients(const es_model *model)
     return model->params.group[ES_GROUP_STATE];
 }
 
-/* Returns the address in the back-end's memory of ce and ereg, which are two
- * adjacent doubles of the tally. */
+/* Returns the address in the back-end's memory of the losses ce and ereg, which
+ * are two adjacent doubles of the report. */
 static es_mem *find_losses(const es_model *model)
 {
     return es_model_reported(model, &model->report.tally->ce);
@@ -113,7 +114,8 @@ static es_status join_own_device(es_model *model,
 }
 
 /* Lets the back-end compute the sums from now on if the back-ends of all ranks
- * can; otherwise writes the note of es_model_set_ranks. */
+ * can do so. Otherwise writes the reason to `note`, as es_model_set_ranks
+ * describes. */
 static es_status join_devices(es_model *model, char *note, size_t size)
 {
     es_ranks *ranks = model->ranks;
@@ -389,9 +391,9 @@ es_status es_model_join_reports(es_model *model, size_t n_bytes)
         return ES_OK;
     char *copy = (char *)report->tally;
     if (ranks->has_sums) {
-        /* The loaded report only has the sums of the last micro-batch; add the
-         * sums of the other micro-batches, and keep the loaded values that the
-         * update has written. */
+        /* The report in `copy` has the sums of the last micro-batch only. Add
+         * those of the other micro-batches, and keep the values that the update
+         * has written. */
         const parts to = parts_at(model, copy);
         const parts sums = parts_at(model, ranks->measured);
         add_parts(model, &to, &sums, n_bytes > report->n_always);

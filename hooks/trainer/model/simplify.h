@@ -9,9 +9,9 @@
 /**
  * Computes the configuration of the simplified model: without WNorm and SNorm,
  * and with ScFuFFN if all FFNs are linear. If only some are, ScFFN in a range
- * of layers becomes ScFuFFN in this range. Dropped FFNs are named by ScFuFFNi x
- * or ScFuFFNe x if all other layers have ScFuFFN and those without FFN are the
- * last or the first ones, else by NoFFN with ranges.
+ * of layers becomes ScFuFFN in this range. If all other layers have ScFuFFN and
+ * the layers without FFN are the last or the first ones, the architecture is
+ * written with ScFuFFNi x or ScFuFFNe x; otherwise with NoFFN and ranges.
  *
  *   config  a checked configuration
  *   drop    layers that lose their FFN, if they have one
@@ -28,15 +28,15 @@ es_status es_simplify_config(es_model_config *out,
  * Stores the weights of `from` in `to`, whose configuration es_simplify_config
  * has computed from that of `from`.
  *
- * Normalised matrices are those of an evaluation: WNorm's g V / |V|, and
+ * Normalised matrices are those of an evaluation: WNorm's g * V / |V|, and
  * SNorm's W / sigma with the stored vectors. Products are sums in double,
- * rounded once. With alpha and beta of the layer (1 if `from` has none), W =
- * Wfc Wpr and c = bfc Wpr + bpr, the constant c moves to another bias, because
- * ScFuFFN has none:
+ * rounded once. Let W = Wfc * Wpr and c = bfc * Wpr + bpr, the FFN's matrix and
+ * constant. ScFuFFN has no bias, so c moves to another bias; alpha and beta are
+ * those of the layer, 1 if `from` has none:
  *
- *     pythia         c / (alpha beta) is added to the attention's output bias
- *     gpt2, no LN    delta is added to this bias; delta (W + alpha beta) = c
- *     gpt2 with LN   delta is added to the bias of ln_2; delta W = c
+ *     pythia         c / (alpha * beta) is added to the attention's output bias
+ *     gpt2, no LN    delta is added to it, with delta * (W + alpha * beta) = c
+ *     gpt2 with LN   delta is added to the bias of ln_2, with delta * W = c
  *
  *   where  beginning of error messages: the file's path
  *

@@ -17,8 +17,10 @@ typedef struct es_peak {
     /* largest |x| of all passes; NaN if an x was NaN in any pass */
     float largest;
     float size;     /* largest |x| of the last pass; NaN if an x was NaN */
-    float sign;     /* sign of this x: -1, 0 or 1; NaN if x is NaN */
-    uint64_t index; /* index of this x in x (n), or of the score in (B,H,T,T) */
+    float sign;     /* sign of the element with the largest |x|: -1, 0 or 1; NaN
+                       if it is NaN */
+    uint64_t index; /* index of this element in x (n), or of the score in
+                       (B,H,T,T) */
 } es_peak;
 
 /** Details of one head over the passes of a step. es_detail_ops adds to the
