@@ -91,7 +91,7 @@ ES_API es_status es_reader_planned_steps(es_reader *reader, size_t run,
 /**
  * Sets *out to the member "ceiling" of the run's configuration, which is the
  * largest possible mean entropy of a head in nats, or to NaN if it is missing.
- * NaN stands for the value of causal attention, ln(T!)/T. Returns ES_OK,
+ * A missing ceiling means that of causal attention, ln(T!)/T. Returns ES_OK,
  * ES_EARGUMENT, ES_ENOMEM.
  */
 ES_API es_status es_reader_ceiling(es_reader *reader, size_t run,

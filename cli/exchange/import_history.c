@@ -2,12 +2,12 @@
    named numbers. Histories are written by W&B exports, by the callback of
    llm-internal-medicine (internal_medicine.jsonl, with members such as
    global_step and qk_stats/layer_3/...), and by most training loops. Reads the
-   file three times: first to choose the step member, then to collect the names,
-   and last to read the numbers. NaN and Infinity may be spelled as in Python; a
-   number beyond float32 becomes infinite, as in a training run that records it.
-   A line is skipped and counted if its step is negative or not an integer, or
-   if a number exceeds the range of double. A list of lists is read as a series
-   with a value for each head. */
+   file three times: first to choose the member that contains the step, then to
+   collect the names, and last to read the numbers. NaN and Infinity may be
+   spelled as in Python; a number beyond float32 becomes infinite, as in a
+   training run that records it. A line is skipped and counted if its step is
+   negative or not an integer, or if a number exceeds the range of double. A
+   list of lists is read as a series with a value for each head. */
 #include "cli/exchange/import_scalars.h"
 #include "cli/exchange/import_steps.h"
 

@@ -76,10 +76,9 @@ extern const es_topic es_run_file_topic;
     }
 
 /**
- * Readers of options that several verbs have: --salvage; --recursive; --color;
- * --phase, which sets an es_phase_choice; options with a severity, which set an
- * es_severity (ES_SEVERITY_ERROR if the option has no value); --rules, which
- * replaces an es_rules_file.
+ * Readers of options that several verbs have. --phase sets an es_phase_choice.
+ * An option with a severity sets an es_severity, which is ES_SEVERITY_ERROR if
+ * the option has no value. --rules replaces an es_rules_file.
  */
 es_option_reader es_command_salvage, es_command_recursive, es_command_color,
     es_command_phase, es_command_severity, es_command_rules;

@@ -50,8 +50,9 @@ static int by_value(const void *a, const void *b)
 es_middle es_middle_of(double *x, size_t n)
 {
     qsort(x, n, sizeof *x, by_value);
-    /* The number of values below the median follows the distribution
-     * binomial(n, 1/2). */
+    /* The number of values below the median has the distribution Binomial(n,
+     * 1/2), with the standard deviation sqrt(n) / 2. The interval is 1.96
+     * standard deviations wide on each side. */
     double half_width = 0.98 * sqrt((double)n);
     double low = floor(0.5 * (double)n - half_width);
     size_t rank = low < 1 ? 0 : (size_t)low - 1;

@@ -44,7 +44,7 @@ typedef struct es_heatmap {
 
 /**
  * Draws the heatmaps of all panels: up to four side by side, more in several
- * rows. Cells have one of es_colormap_levels colours of the map.
+ * rows. Each cell has one of the es_colormap_levels colours of the colour map.
  *
  *   out  owned by the caller
  *

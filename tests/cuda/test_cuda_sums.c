@@ -271,7 +271,8 @@ static double penalise(double *slope, double e, double theta,
     return counts ? deviation * deviation : 0;
 }
 
-/* Computes the expected gradients of one head. Returns the head's penalty. */
+/* Computes the expected gradients of one head's entropy penalty. Returns the
+ * penalty. */
 static double penalise_head(double *dentropy, double *dtheta, const float *e,
                             double theta, double factor, const es_penalty *p)
 {

@@ -126,8 +126,8 @@ void es_bench_expect_acts(es_bench *bench, const char *what,
 void es_bench_expect_floats(es_bench *bench, const char *what,
                             const es_mem *memory, const double *want, size_t n);
 
-/** Return reproducible random numbers: a single number in [-1, 1); n numbers in
- *  [-1, 1) multiplied by `scale`; n zeros; a copy of n numbers in double; n
+/** Return reproducible data: a random number in [-1, 1); n such numbers
+ *  multiplied by `scale`; n zeros; a copy of n numbers in double; n random
  *  tokens in [0,vocab). es_bench_clear frees the memory. */
 double es_bench_random(void);
 float *es_bench_draw(size_t n, double scale);

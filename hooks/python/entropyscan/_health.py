@@ -166,9 +166,9 @@ def routing(
     of each token's experts or, if experts have a capacity, (...,E) has 1 for the expert
     that accepts the token and 0 for the others. Stores these values:
 
-        entropy     mean over tokens of -sum p ln p, where p is the softmax of the
+        entropy     mean over tokens of -sum(p * ln p), where p is the softmax of the
                     logits, or their sigmoids divided by their sum (DeepSeek-V3)
-        balance     E sum f_i P_i, with f_i the share of choices that fall on expert i
+        balance     E * sum(f_i * P_i), with f_i the share of choices that fall on expert i
                     and P_i the mean of p: 1 if either is uniform, at most E / k
                     (Switch Transformer, equations 4 to 6, without alpha)
         dropped     share of the tokens that no expert accepts; missing if the experts

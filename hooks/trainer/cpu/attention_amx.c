@@ -99,8 +99,9 @@ static inline void store_halves(es_bfloat *to, __m512i x)
     _mm512_storeu_si512(to, x);
 }
 
-/* Copies n rows of `from`, `stride` numbers apart, to n_rows rows of m->wide
- * numbers, and pads them with zeros. */
+/* Copies n rows of `from`, which are `stride` numbers apart, to `out`, whose
+ * rows have m->wide numbers. Fills the rest of these rows and the rows from n
+ * to n_rows with zeros. */
 static void copy_rows(es_bfloat *out, area *m, const es_bfloat *from, int n,
                       int n_rows, int width, size_t stride)
 {
@@ -413,8 +414,8 @@ static bool attention_tiles(const es_cpu_head *head)
 
 /* --- backward ------------------------------------------------------------- */
 
-/* Computes <g>, the weighted mean of each row's gradient dL/da, as dy . y, the
- * product of the output and its gradient. */
+/* Computes <g>, the weighted mean of each row's gradient dL/da. It equals the
+ * dot product of the output y and its gradient dy. */
 static void mean_products(float out[ROWS], const es_cpu_head *head, int first,
                           int n)
 {

@@ -128,7 +128,7 @@ void es_cpu_pull_peak(es_backend *backend, es_mem *dx, const es_mem *peak,
 
 /* --- scores --------------------------------------------------------------- */
 
-/* Location of a score's query and key: offsets in qkv. */
+/* Offsets in qkv of the query and the key of one score. */
 typedef struct place {
     size_t q, k, width;
     float scale; /* factor of q . k */

@@ -37,11 +37,11 @@ ES_DEVICE bool es_row_wants_means(const es_attention_call<A> *call)
 /**
  * Adds the weights of the current tile of N keys to a lane's sums from
  * ES_SUM_FIRST_MEAN on. Sum i is at sums[i * STRIDE]; the sum of the weights
- * must already include this tile. First moves the reference of the distances
- * from the first key of this tile to the first key of the next tile. Distances
- * are computed from column numbers, which are constants, because no registers
- * are left for the positions of queries and keys. Columns are counted from this
- * lane's first column.
+ * must already include this tile. Before the addition, the sum of distances is
+ * converted from distances to the first key of this tile to distances to the
+ * first key of the next tile. Distances are computed from column numbers, which
+ * are constants, because no registers are left for the positions of queries and
+ * keys. Columns are counted from this lane's first column.
  */
 template <int N, int STRIDE>
 ES_DEVICE void es_step_add_means(float *sums, const float s[N / 8][4],

@@ -25,7 +25,8 @@ struct es_measure {
     float *out;            /* (L,H) buffer for the result of es_measure_heads */
     es_model_config config;
     float *parameters; /* (series, L*H) recorded series of parameters */
-    float *members;    /* (n_members, L*H) individual values of parameters */
+    float *members;    /* (n_members, L*H) individual values of temperatures and
+                        * gains */
     size_t n_members;
     bool has_members;
     es_head_details *head_details;   /* (L,H) */

@@ -161,9 +161,9 @@ typedef struct es_detail_ops {
      *  matrices, dattn (d,3d) and dproj (d,d), both f32. */
     void (*gradients)(es_backend *backend, es_mem *heads, const es_mem *dattn,
                       const es_mem *dproj, int width, int n_head);
-    /** Computes the singular values of W_Q W_K^T; attn (d,3d) f32. Writes NaN
-     *  for a head if its weights are not finite or if there is no memory for
-     *  2 * d_k^2 floats. */
+    /** Computes the singular values of W_Q * W_K^T; attn (d,3d) f32. Writes NaN
+     *  for a head if its weights are not finite, or if there is too little
+     *  memory for 2 * d_k^2 floats. */
     void (*spectra)(es_backend *backend, es_mem *heads, const es_mem *attn,
                     int width, int n_head);
     /** Measures the change of the weights by the last call of `adamw`, before

@@ -23,34 +23,37 @@ typedef struct es_peak {
                        (B,H,T,T) */
 } es_peak;
 
-/** Details of one head over the passes of a step. es_detail_ops adds to the
- *  members marked "added" and overwrites the members marked "written". */
+/** Details of one head over the passes of a step. es_detail_ops adds to some of
+ *  the members, and overwrites others. */
 typedef struct es_head_details {
     double quantiles[3]; /* 5, 50 and 95 % quantiles of the row entropies,
-                            summed over the passes (added) */
-    double n_quantiles;  /* number of passes with finite rows (added) */
-    double squares[3];   /* sums of squares of q, k, v (added) */
+                            summed over the passes by es_detail_ops */
+    double n_quantiles;  /* number of passes with finite rows, counted by
+                            es_detail_ops */
+    double squares[3];   /* sums of squares of q, k, v over all passes, added up
+                            by es_detail_ops */
     double gradient[4];  /* sums of squares of the gradients of W_Q, W_K, W_V,
-                            W_O (written) */
-    double spectrum[2];  /* square of the largest singular value of W_Q W_K^T,
-                            and sum of squares of all its singular values
-                            (written) */
+                            W_O; overwritten by es_detail_ops */
+    double spectrum[2];  /* square of the largest singular value of W_Q * W_K^T,
+                            and sum of squares of all its singular values;
+                            overwritten by es_detail_ops */
 } es_head_details;
 
-/** Details of one layer over the passes of a step; "added" and "written" mean
- *  the same as in es_head_details. */
+/** Details of one layer over the passes of a step. es_detail_ops adds to some
+ *  of the members, and overwrites others. */
 typedef struct es_layer_details {
-    /* sums of powers 1 to 4 of the output's activations (added) */
+    /* sums of powers 1 to 4 of the output's activations over all passes, added
+     * up by es_detail_ops */
     double sums[4];
     double largest;  /* largest |activation| */
     double ffn[2];   /* sum of squares of the FFN's contribution to the residual
-                        stream, and of the residual stream before it (added) */
-    double gradient; /* sum of squares of the gradients (written by the
-                        model) */
+                        stream, and of the residual stream before it; both added
+                        up over all passes by es_detail_ops */
+    double gradient; /* sum of squares of the gradients, written by the model */
     double update[2]; /* sum of squares of the change of the weights, and of the
-                         weights before the change (added for each array) */
-    /* SNorm's sigma and WNorm's g of q, k, v, o and the FFN's matrices (written
-     * by the model) */
+                         weights before the change; added up over the arrays */
+    /* SNorm's sigma and WNorm's g of q, k, v, o and the FFN's matrices, written
+     * by the model */
     double sigma[6], g[6];
 } es_layer_details;
 
