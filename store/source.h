@@ -12,7 +12,7 @@
 struct es_reader; /* reader.h */
 typedef struct es_store_backend es_store_backend;
 
-/** An open source. */
+/** A source of runs that is open. */
 typedef struct es_run_source {
     const es_store_backend *backend; /* NULL if no backend was opened */
     es_database *database;

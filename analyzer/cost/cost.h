@@ -13,7 +13,7 @@
 
 #include "analyzer/cost/flops.h"
 
-/** Choices of the norm after the last layer. */
+/** Says if the costs include the norm after the last layer. */
 typedef enum es_cost_final_norm {
     ES_COST_FINAL_AUTO, /* the norm after the last layer exists if any layer has
                            LN or RN */

@@ -34,8 +34,8 @@ typedef struct es_step_keys {
 int es_step_key_of(const char *name);
 
 /** Adds a row in which the counter `name` has a valid step. The name must be in
- *  the list of usual counter names. The row has n_attention numbers of heads
- *  and layers, and n_numbers in total. */
+ *  the list of usual names of step counters. The row has n_attention numbers of
+ *  heads and layers, and n_numbers in total. */
 void es_step_keys_add(es_step_keys *keys, const char *name, size_t n_attention,
                       size_t n_numbers);
 

@@ -94,7 +94,8 @@ static double find_mean(const double *x, size_t n, double rank)
 es_middle es_middle_of_means(double *x, size_t n)
 {
     qsort(x, n, sizeof *x, by_value);
-    /* The variance of the signed-rank statistic is n (n+1) (2n+1) / 24. */
+    /* The variance of the signed-rank statistic is n * (n + 1) * (2 * n + 1) /
+     * 24. */
     const double size = (double)n, all = 0.5 * size * (size + 1);
     const double half_width = 1.96 * sqrt(all * (2 * size + 1) / 12);
     const double rank = fmax(1, floor(0.5 * all - half_width));

@@ -417,7 +417,8 @@ static es_status join_sample(es_join_state *state, const es_join_part *next)
 
 /**
  * Called after the last sample of a step. For each phase, counts the step as
- * missing in each fragment that has no attention while other fragments have it.
+ * missing in each fragment that has no attention data at this step while
+ * another fragment has some.
  */
 static void count_gaps(es_join_state *state, int64_t step)
 {

@@ -139,8 +139,8 @@ typedef struct es_push_lane {
     int64_t cut;         /* first step to delete, or ES_UNKNOWN to delete
                             nothing */
     bool is_new, has_more, has_changed;
-    bool has_low; /* true for entropies with a known ceiling, whose low heads
-                     are counted */
+    bool has_low; /* true for entropies with a known ceiling; the heads with a
+                     low entropy are then counted */
 } es_push_lane;
 
 /** One run that is being pushed. */

@@ -33,7 +33,7 @@ char *es_folder_file(void **state, const char *name);
 void es_assert_status_at(es_status code, const char *words, es_status status,
                          const char *expr, const char *file, int line);
 
-/** Fails the test unless a (n) and b (n) are equal bit by bit. */
+/** Fails the test unless a (n) and b (n) are equal bit for bit. */
 void es_assert_bits(const float *a, const float *b, size_t n);
 
 bool es_file_exists(const char *path);

@@ -13,7 +13,7 @@ typedef struct es_watch_changes {
                           change; -1 if inotify is unavailable */
     int newest_folder; /* highest watch descriptor that inotify gave to a
                           folder */
-    bool has_new_folder; /* true after a folder was added: another round must
+    bool has_new_folder; /* true after a folder was added: another search must
                             then find the files that appeared in it before it
                             was watched; the caller resets this */
     bool reported;       /* true after a folder that cannot be watched was

@@ -153,7 +153,8 @@ typedef struct own {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key_of_own;
 static es_status opened = ES_EIO;
-static char trouble[ES_MESSAGE_MAX]; /* why the library could not be opened */
+static char trouble[ES_MESSAGE_MAX]; /* reason why the library could not be
+                                      * opened */
 static atomic_bool is_exhausted;     /* true if a product has run out of
                                       * memory */
 

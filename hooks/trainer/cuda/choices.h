@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-/** Maximum number of candidates for a product. */
+/** Maximum number of candidate algorithms for a product. */
 enum { ES_MAX_CANDIDATES = 8 };
 
 /** Size of a key including its NUL. A key consists of numbers separated by

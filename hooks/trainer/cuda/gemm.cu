@@ -14,7 +14,8 @@
 enum {
     WORKSPACE_BYTES = 32 << 20,
     BEST_ALIGNMENT = 256,
-    N_TIMED = 3,      /* number of candidates that are timed for a product */
+    N_TIMED = 3,      /* number of candidate algorithms that are timed for a
+                       * product */
     N_REPETITIONS = 5 /* number of timed runs of each candidate algorithm, after
                        * one untimed run */
 };
@@ -54,7 +55,7 @@ struct es_gemm_plans {
     cudaEvent_t begin, end;
     es_choices *choices; /* NULL if products must not be timed */
     char note[512];
-    FILE *listing; /* file to which the plans are written, or NULL */
+    FILE *listing; /* file in which the matrix products are listed, or NULL */
     plan *first;
 };
 
@@ -101,7 +102,8 @@ static const char *outcome_of(const plan *p)
                               : "not fused, refused";
 }
 
-/* Writes one line for each plan to the listing, and closes the listing. */
+/* Writes one line for each plan (a prepared matrix product) to the listing, and
+ * closes the listing. */
 static void list_plans(es_gemm_plans *plans)
 {
     static const char *const types[] = {"fp32", "tf32", "bf16", "fp16"};
@@ -462,8 +464,8 @@ static plan *find_plan(es_device *device, es_gemm_plans *plans,
 
 /* --- products ------------------------------------------------------------- */
 
-/* Computes the product with one of its candidates. Writes the result to d
- * instead of product->d. */
+/* Computes the product with one of its candidate algorithms. Writes the result
+ * to d instead of product->d. */
 static cublasStatus_t run_candidate(es_device *device,
                                     const es_gemm_plans *plans, const plan *p,
                                     const es_gemm *product, void *d,
@@ -504,9 +506,9 @@ static float time_of(es_device *device, const es_gemm_plans *plans,
     return took;
 }
 
-/* Times the first N_TIMED candidates and chooses the fastest. If the product is
- * computed in place, each run would change the next run's input, so the runs
- * write to other memory. */
+/* Times the first N_TIMED candidate algorithms and chooses the fastest. If the
+ * product is computed in place, each run would change the next run's input, so
+ * the runs write to other memory. */
 static void time_candidates(es_device *device, const es_gemm_plans *plans,
                             plan *p, const es_gemm *product)
 {

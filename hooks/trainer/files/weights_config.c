@@ -440,9 +440,9 @@ static es_status check_bert_kind(const json_t *from, const char *path)
     return ES_OK;
 }
 
-/* Reads the padding token. RoBERTa's positions begin after the padding
- * position; the embeddings of the positions before them belong to family
- * roberta's arrays, too. */
+/* Reads the padding token. RoBERTa's positions begin after the id of the
+ * padding token. The position array of family roberta also contains the
+ * embeddings before them. */
 static es_status take_bert(es_weights *weights, const json_t *from,
                            const char *path)
 {

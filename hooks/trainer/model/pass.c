@@ -699,8 +699,8 @@ static void norm_in_place(const es_model *model, const es_mem *x,
     norm_backward(model, model->du, x, mean, rstd, layer, weight);
 }
 
-/* Computes the gradients of the parameters of y = u W + b from dy, the gradient
- * of y, and writes the gradient of u to `to` or, if `add`, adds it. */
+/* Computes the gradients of the parameters of y = u * W + b from dy, the
+ * gradient of y, and writes the gradient of u to `to` or, if `add`, adds it. */
 static void product_backward(const es_model *model, es_mem *to,
                              const es_mem *dy, int layer, es_matrix matrix,
                              const es_mem *u, bool add)

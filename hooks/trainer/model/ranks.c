@@ -187,8 +187,8 @@ void es_model_reduce_layer(const es_model *model, int layer)
     ranks->first = first;
 }
 
-/* Reduces the gradients whose reduction no layer has started, and the losses of
- * the step. */
+/* Reduces the gradients whose reduction has not been started by any layer, and
+ * the losses of the step. */
 static void reduce_rest(es_model *model)
 {
     es_ranks *ranks = model->ranks;

@@ -39,8 +39,8 @@ es_status es_address_read(es_address *out, const char *path) ES_MUST_USE;
 es_status es_address_write(const es_address *place,
                            const char *path) ES_MUST_USE;
 
-/** Finds this host's name and addresses and draws a new key; sets port to 0.
- *  Returns ES_OK or ES_EIO. */
+/** Finds this host's name and addresses, generates a random key, and sets the
+ *  port to 0. Returns ES_OK or ES_EIO. */
 es_status es_address_find(es_address *out) ES_MUST_USE;
 
 #endif
