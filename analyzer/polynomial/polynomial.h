@@ -41,8 +41,8 @@ double es_polynomial_inverse_error(double epsilon, int factors);
 /**
  * Returns the cost of Newton's inverse square root of x in [low, k * low]. The
  * iteration starts with y = 1 / sqrt(k * low) and replaces y by y * (3 - x *
- * y^2) / 2; each step takes two levels. Parameters and errors are the same as
- * in es_polynomial_inverse.
+ * y^2) / 2; each step takes two levels of multiplication. Parameters and errors
+ * are the same as in es_polynomial_inverse.
  */
 es_polynomial_cost es_polynomial_rsqrt(double k, double error);
 

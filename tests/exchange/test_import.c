@@ -1,5 +1,5 @@
-/* Tests the parsers of import with a sink that records the calls of its
-   callbacks. */
+/* Tests the parsers of import with callbacks that record how they are called.
+ */
 #include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "cli/exchange/import.h"

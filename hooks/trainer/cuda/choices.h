@@ -20,10 +20,10 @@ enum { ES_CHOICE_KEY = 160 };
 typedef struct es_choices es_choices;
 
 /**
- * Reads the stored choices of candidates for the device and library that the
- * string `of` names. The environment variable ENTROPY_TRAIN_TUNING contains the
- * path of the file, or "off". By default the file is in the folder
- * entropy-train, which is in XDG_CACHE_HOME or ~/.cache.
+ * Reads from the file which candidate algorithms were chosen for the device and
+ * library that the string `of` names. The environment variable
+ * ENTROPY_TRAIN_TUNING contains the path of the file, or "off". By default the
+ * file is in the folder entropy-train, which is in XDG_CACHE_HOME or ~/.cache.
  *
  *   note  (size) written: a one-line warning if the file cannot be read or
  *         written, otherwise ""
