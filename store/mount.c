@@ -66,8 +66,8 @@ static const char *type_of(unsigned long magic)
  * line and are still escaped.
  */
 typedef struct mount {
-    const char *point, *type, *options; /* `options` are those of the super
-                                           block */
+    const char *point, *type, *options; /* `options` are the mount options of
+                                           the super block */
     size_t n_point, n_type, n_options;
 } mount;
 

@@ -247,8 +247,8 @@ static void place_labels(scatter_sheet *sheet)
 }
 
 /* Lays out the list of numbered labels below the plot, followed by the labels
- * of points on which not even a number fits. Draws the list if the page has a
- * picture. Returns its height. */
+ * of points on which not even a number fits. Draws the list unless the page has
+ * no picture, because it is only being measured. Returns its height. */
 static double lay_numbers(const es_page *page)
 {
     const scatter_sheet *sheet = page->chart;

@@ -95,9 +95,9 @@ def is_of_stability(claim):
 
 
 def is_empty(claim, rates, runs):
-    """Returns true for a claim of stability if no run of any model broke at the learning
-    rate of the claim's model. The claim is then no evidence that the model is more stable than
-    others.
+    """Returns true for a claim of stability if no run of any model broke (became NaN or
+    collapsed) at the learning rate of the claim's model. The claim is then no evidence that the
+    model is more stable than others.
 
     rates: {model: learning rate}; runs: measures with the keys model and rate
     """

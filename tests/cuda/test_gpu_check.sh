@@ -304,7 +304,7 @@ faulty() {
 }
 check 'the table of a stage that fails is kept' faulty
 
-# If the check is interrupted, for example because the machine's time is over,
+# If the check is interrupted, for example because the time on the machine is used up,
 # no process of the check may remain.
 begin() { # STAGE VARIABLE=VALUE...: starts $session, and waits until the stage has begun
     anew

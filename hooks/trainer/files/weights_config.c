@@ -166,7 +166,8 @@ static es_status take_heads(es_weights *weights, int n_head, const json_t *from,
 typedef struct rule {
     const char *key;
     enum { NUMBER, TRUTH, EMPTY } kind;
-    double value; /* required number; for the kind TRUTH 0 or 1 */
+    double value; /* required number; if the kind is TRUTH, 0 (false) or 1
+                   * (true) */
 } rule;
 
 static const rule gpt2_rules[] = {
