@@ -21,7 +21,7 @@
 typedef struct state {
     uint32_t attempt;
     int64_t run, resume;
-    size_t n_said; /* number of valid bytes in `said` of es_esf_out */
+    size_t n_said; /* number of valid bytes in es_esf_out.said */
 } state;
 
 struct es_esf_out {

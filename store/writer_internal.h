@@ -63,8 +63,9 @@ typedef struct es_written_series {
 
 /** The state of the write-ahead log. */
 typedef struct es_log {
-    bool none;     /* true for the private database of a fragment, which has no
-                      log; the other members are then zero */
+    bool none;     /* true for the private database of a fragment, which only
+                      this process can open and which has no log; the other
+                      members are then zero */
     bool is_known; /* true once device and inode are set, after the first
                       commit */
     dev_t device;  /* device of the file FILE-wal at the first commit; 0 if the
@@ -184,21 +185,22 @@ es_status es_writer_set_end(es_writer *writer, int64_t run_id,
                             es_run_status status, const char *at) ES_MUST_USE;
 
 /**
- * Adds a sample to a private database. `place` is the offset of the sample's
- * values in the fragment.
+ * Adds a sample of a fragment to the private database that a reader fills from
+ * the fragment. Only the offset of the sample's values in the fragment,
+ * `place`, is stored.
  */
 es_status es_writer_place(es_writer *writer, int64_t series_id, int64_t step,
                           int64_t place) ES_MUST_USE;
 
-/** Creates a writer for the private database into which a fragment's records
- *  are replayed. */
+/** Creates a writer for a private database, the database that a reader of a
+ *  fragment fills with the fragment's records. */
 es_status es_writer_attach(es_writer **out,
                            const es_database *database) ES_MUST_USE;
 void es_writer_detach(es_writer *writer);
 
 /**
- * Deletes all rows of the private database. Must be called within a
- * transaction.
+ * Deletes all rows of the private database that a reader fills from a fragment.
+ * Must be called within a transaction.
  */
 es_status es_writer_forget(es_writer *writer) ES_MUST_USE;
 

@@ -278,8 +278,8 @@ bool es_command_takes(const es_command *command, const es_option *option);
 bool es_command_shows(const es_command *command, const es_option *option);
 
 /**
- * Prints the names of an option in two columns: "-o, --output=FILE" or "
- * --heatmap[=FILE]".
+ * Prints the names of an option, such as "-o, --output=FILE". An option without
+ * a letter is indented by four blanks, so that the long names are aligned.
  */
 void es_option_print_names(char *out, size_t size, const es_option *option);
 

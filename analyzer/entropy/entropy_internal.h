@@ -200,7 +200,8 @@ typedef struct es_entropy_part {
                       (0,0) */
     /* Keys, starting at key keys->first; unused if `in` is weights. */
     es_numbers k;
-    ptrdiff_t in_row, in_head; /* strides, counted in numbers */
+    ptrdiff_t in_row, in_head; /* distances between rows and between heads, in
+                                  elements */
     ptrdiff_t k_row;
     /* Queries and keys of the next part, to be prefetched; their `data` is NULL
      * if there is no next part. */
@@ -244,7 +245,8 @@ static inline bool es_is_wanted(const es_entropy_part *part, int i)
     return !part->query_mask || part->query_mask[i];
 }
 
-/** Returns the factor of row i's products; NaN if its temperature is NaN. */
+/** Returns the factor by which the products of row i's query with the keys are
+ *  multiplied; NaN if the row's temperature is NaN. */
 static inline double es_scale(const es_entropy_part *part, int i)
 {
     return part->scale / (double)es_temperature(part->temperature, (size_t)i);

@@ -138,9 +138,9 @@ typedef struct es_import_report {
  * ES_IMPORT_TIMES the size of the text, ES_EFORMAT is returned.
  *
  * Keeps the complete matrix, history, wide table or event file in memory, but
- * only one step of a log or a long CSV. A long CSV is read twice (first for L,
- * H and the shapes); its steps must not decrease, but the rows of a step may be
- * in any order.
+ * only one step of a log or a long CSV. A long CSV is read twice (first for the
+ * numbers of layers and heads and the shapes); its steps must not decrease, but
+ * the rows of a step may be in any order.
  */
 es_status es_import_parse(es_import_report *report, es_line_reader *lines,
                           es_import_format format,

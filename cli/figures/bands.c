@@ -1,5 +1,6 @@
-/* Draws the figure bands, which has one bar per run, divided by the shares of
- * heads in each quarter of the range from zero to the largest entropy. */
+/* Draws the figure bands, which has one bar per run. The segments of a bar are
+ * the shares of heads whose entropy is in each quarter of the range from zero
+ * to the largest entropy. */
 #include "render/figures/bars.h"
 
 #include "cli/figures/drawing.h"

@@ -226,8 +226,9 @@ static void append_cell(es_sheet *sheet, const char *title, bool right,
         sheet->status = ES_ENOMEM;
     else if (sheet->n_rows == 1)
         add_column(sheet, title, right);
-    /* The capacity is the smallest 256 * 2^k that is large enough, so it need
-       not be stored. Grow the text if this capacity exceeds the current one. */
+    /* The capacity is always the smallest 256 * 2^k that is large enough, so it
+       need not be stored. Grow the text if the new cell requires a larger
+       capacity. */
     for (size_t size = 256; sheet->status == ES_OK; size *= 2)
         if (sheet->n_text + n <= size) {
             if (size == 256 ? sheet->n_text == 0 : sheet->n_text <= size / 2)

@@ -24,8 +24,8 @@ float es_yardstick_of(const es_yardstick *measure, const es_run_summary *run);
  *  severity, returns the earliest. Returns NULL if no flag is active. */
 const es_flag *es_glance_worst(const es_run_summary *run);
 
-/** Returns the mean of a layer's heads; NaN if a head is not finite; missing if
- *  all heads are missing. */
+/** Returns the mean entropy of a layer's heads; NaN if the entropy of a head is
+ *  not finite; es_missing() if no head has an entropy. */
 float es_glance_layer(const es_run_summary *run, size_t layer);
 
 #endif

@@ -49,7 +49,7 @@ es_status es_judging_read(es_judging *judging, es_reader *reader,
                           size_t run) ES_MUST_USE;
 
 /**
- * Judges (n) samples that were appended since the last reading, with the same
+ * Judges n samples that were appended since the last reading, with the same
  * result as es_judging_read, but without a reader. Samples of other runs are
  * skipped.
  *

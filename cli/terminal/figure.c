@@ -96,8 +96,9 @@ static es_status load_runs(summaries *out, const es_figure_source *source)
 
 /* --- the drawing ----------------------------------------------------------*/
 
-/* Draws the picture at the size of the terminal, or somewhat higher if the
- * content does not fit into the height, or else in its natural height. */
+/* Draws the picture at the size of the terminal. If the content does not fit
+ * into that height, draws it SCROLLED_ROWS rows high, or at its natural height
+ * if it does not fit into these rows either. */
 static es_status draw_picture(es_picture **out, es_figure_kind kind,
                               const es_run_summary *const *runs, size_t n,
                               const es_figure_source *source)

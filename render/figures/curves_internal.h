@@ -39,8 +39,8 @@ typedef struct es_curves_sheet {
     /* The legend is a list, which may be placed below the panels. */
     bool movable;
     bool below; /* the legend is below the panels */
-    /* True if the legend to the right of the panels is a list; false: a colour
-       bar. */
+    /* True if the legend to the right of the panels is a list of lines, false
+       if it is a colour bar. */
     bool listed;
     bool nonfinite; /* a NaN or infinite value exists */
     bool equal;     /* two lines coincide somewhere */

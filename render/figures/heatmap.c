@@ -167,7 +167,8 @@ static size_t count_printed(const heatmap_sheet *sheet)
     return n;
 }
 
-/* Chooses fewer digits if numbers then fit into more panels. */
+/* Prints the numbers in cells with fewer digits if they then fit into more
+ * panels. */
 static void choose_values(heatmap_sheet *sheet)
 {
     const int decimals = decimals_of(sheet->figure);

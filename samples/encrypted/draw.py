@@ -69,8 +69,9 @@ def draw_time(paths, path):
 
 
 def curve(argument):
-    """Returns (label, [(factors, largest error)]) for one profile. For a folder, the
-    list contains the last entry of each profile in the folder."""
+    """Returns a label and the points (number of factors of the inverse, largest error) of
+    one profile. For a folder, the points are those of the last entry of each profile in
+    the folder."""
     label, _, path = argument.rpartition("=")
     if os.path.isdir(path):
         ends = [load(name) for name in sorted(glob.glob(os.path.join(glob.escape(path), "*.json")))]
@@ -83,8 +84,8 @@ def curve(argument):
 
 
 def exact(argument):
-    """Returns (label, [(factors, largest error)]) of the polynomial in float64, for the
-    profile with the most factors."""
+    """Returns a label and the points (number of factors of the inverse, largest error) of
+    the polynomial in float64, for the profile with the most factors."""
     path = argument.rpartition("=")[2]
     paths = glob.glob(os.path.join(glob.escape(path), "*.json")) if os.path.isdir(path) else [path]
     rows = max((load(p)["by_factors"] for p in paths), key=len)
@@ -92,8 +93,8 @@ def exact(argument):
 
 
 def clipped(points, low, high):
-    """Returns the points of a line between `low` and `high`, and those at which the line
-    leaves this range."""
+    """Returns the points of a line that lie between `low` and `high`, and the points at
+    which the line enters or leaves this range."""
     line = [point for point in points if low < point[1] <= high]
     for (x, y), (after, value) in zip(points, points[1:]):
         line += [(x + (after - x) * math.log(y / end) / math.log(y / value), end)

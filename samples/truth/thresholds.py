@@ -60,8 +60,8 @@ def rows(table, found):
 
 
 def counted(table, found, reduce):
-    """Returns a sentence that says, for one value of --ereg-reduce, in how many runs
-    thresholds stopped at gamma."""
+    """Returns a sentence that says, for one value of --ereg-reduce, in how many runs the
+    smallest learnt threshold ended at gamma."""
     keys = [key for key in found if key[0] == reduce]
     at = [key for key in keys if abs(found[key]["smallest threshold minus gamma"]) <= 0.001]
     below = [key for key in keys if found[key]["thresholds below gamma"] > 0]

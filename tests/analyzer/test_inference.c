@@ -257,9 +257,10 @@ TEST(p_of_a_distance_counts_exchanges_of_layers)
     assert_near(exchange(&of.blocks), 1);
 }
 
-/* Random exchanges must give a p-value within three standard errors of the
-   enumerated one. The order of a pair's blocks does not matter, but a third
-   block in a stratum makes the function use random exchanges. */
+/* Compares two p-values of the same data. The first is exact, from all
+   exchanges of the two runs' layers. The second must be within three standard
+   errors of it; it is from random exchanges, because a third block in one
+   stratum (layer) makes an enumeration impossible. */
 TEST(p_of_random_exchanges_is_near_the_exact_one)
 {
     NEEDS_GSL();

@@ -16,14 +16,16 @@
 /* --- whole problems --------------------------------------------------------
  */
 
-/* Runs a problem twice: without a gradient of the entropies, then with it. */
+/* Value of whole_problem.entropy: compute the attention twice, without and with
+ * a gradient of the entropies. */
 enum { BOTH = 2 };
 
 typedef struct shape {
     int n_batch, n_ctx, n_head, width;
 } shape;
 
-/* A problem with random inputs. Fields that are 0 have no effect. */
+/* An attention to be computed with random inputs. Members that are 0 have no
+ * effect. */
 typedef struct whole_problem {
     shape shape;
     es_precision precision;
@@ -141,8 +143,8 @@ static void test_cuda_attention__temperatures(void **state)
         {{1, 71, 1, 16}, ES_FP32, BOTH, .temperature = 1},
         {{2, 67, 1, 16}, ES_BF16, BOTH, .temperature = 1},
         {{1, 70, 1, 64}, ES_FP16, BOTH, .temperature = 1},
-        /* Each row is nearly a single weight of 1, so its gradients are small.
-         * The error must be small relative to these gradients. */
+        /* In each row one weight is nearly 1, so the gradients are small. The
+         * error must be small relative to these gradients. */
         {{1, 75, 2, 16}, ES_FP32, true, .temperature = 0.1f},
         {{1, 75, 2, 16}, ES_BF16, true, .temperature = 0.1f},
         {{1, 75, 2, 16}, ES_FP16, true, .temperature = 0.1f}};
@@ -285,8 +287,9 @@ static void test_cuda_attention__power_without_divisor(void **state)
 
 /* --- peaked and flat rows ------------------------------------------------- */
 
-/* Tests scores of several thousands. If the entropy were computed as lse - sum
- * a s without a shift, its error would be 1e-3. */
+/* Tests scores of several thousands. If the entropy were computed as
+ * logsumexp(s) - sum(a * s), without subtracting the largest score, its error
+ * would be 1e-3. */
 static void test_cuda_attention__peaked(void **state)
 {
     (void)state;

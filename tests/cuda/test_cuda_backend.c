@@ -197,8 +197,8 @@ static void decay(const es_bench *bench, es_mem *param, int first, int n,
         ops->release(bench->backend, rest[i]);
 }
 
-/* After AdamW, a product must read the updated weights exactly. A skipped
- * update must not change the copy. */
+/* After AdamW, a matrix product must use the updated weights exactly. A skipped
+ * update must not change the copy of the weights that products read. */
 static void test_cuda_backend__adamw_copies_weights(void **state)
 {
     static const int spans[][2] = {{0, 40}, {3, 30}, {8, 5}, {39, 1}};

@@ -1,4 +1,5 @@
-/* Checks that runs that are exported and imported again have the same bits. */
+/* Checks that exporting a run and importing the result preserves every bit of
+   its samples. */
 #include "analyzer/base/value.h"
 #include "cli/exchange/export.h"
 #include "cli/exchange/import_write.h"

@@ -114,8 +114,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     uint8_t how = bytes[0];
     static uint8_t framed[1 << 16];
     /* Formats, indexed by the first byte modulo 8; -1 stands for automatic
-     * detection. The input of index 6 has a pattern, and the input of index 7
-     * gets correct checksums. */
+     * detection. With index 6, names are parsed with a pattern (--tags); with
+     * index 7, the records of the input get correct checksums. */
     static const int formats[8] = {ES_IMPORT_MATRIX,  ES_IMPORT_LONG,
                                    ES_IMPORT_LOG,     -1,
                                    ES_IMPORT_HISTORY, ES_IMPORT_EVENTS,

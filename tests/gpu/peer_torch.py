@@ -235,8 +235,9 @@ def compiled():
 
 
 def model_flops(n_ctx, n_batch):
-    """Returns the FLOPs of a step's matrix products: 6 per parameter and token, where the tied
-    token matrix counts once, plus 12 d per layer and visible pair of positions."""
+    """Returns the FLOPs of a step's matrix products: 6 per parameter and token, where the
+    tied token matrix counts once, plus 12 times the model's width per layer and visible
+    pair of positions."""
     n_layer, _, width, vocab = MODEL
     weights = n_layer * 12 * width**2 + vocab * width
     pairs = n_layer * n_ctx * (n_ctx + 1) / 2
@@ -314,7 +315,7 @@ def compare_flash(turns, _rate, _until):
 
 
 def require_compiled(turns, found, rate):
-    """Prints the verdict. found contains a list of results for each kind of attention."""
+    """Prints the verdict. `found` contains a list of results for each kind of attention."""
     n_ctx = turns.sizes[0]
     share = model_flops(*turns.sizes) / (1e-3 * turns.recorded()) / rate
     print(f"\nT = {n_ctx}: recording costs {', '.join(one[4] for one in turns.ours)}")

@@ -181,8 +181,9 @@ static void test_products(int major)
     es_device device = open_one(major);
     const bool right = check_all(&device, &n, &n_offered);
     snprintf(name, sizeof name,
-             "on %d.x, %d of %d products are fused, and all are correct", major,
-             n_offered, n);
+             "with compute capability %d.x, %d of %d products are fused; all "
+             "are correct",
+             major, n_offered, n);
     report(right && library.n_run == n_offered, name);
     free_plans(device.plans);
 }
@@ -248,13 +249,14 @@ static void test_refusals(void)
     library.code = CUBLAS_STATUS_EXECUTION_FAILED;
     es_gemm p = product_of(&how);
     report(es_device_gemm(&device, &p) && device.trouble,
-           "an error while running is reported and is not a refusal");
+           "an error during a run is reported and does not count as a refusal");
     free_plans(device.plans);
 }
 
 /* --- choices -------------------------------------------------------------- */
 
-/* Number of runs when a product is timed: 3 candidates, 6 runs each. */
+/* Number of times that a product is computed when it is timed: 6 times with
+ * each of the 3 candidates. */
 enum { TIMING = 3 * 6 };
 
 static char path[4096];
@@ -340,7 +342,7 @@ static void test_timing(void)
     remove(path);
     report(run_with(second, &how, 1, 0, true) &&
                run_with(second, &how, TIMING + 1, 1, false),
-           "no product is timed during a capture");
+           "no product is timed while a CUDA graph is captured");
 }
 
 /* Writes `text` to the file with the stored choices of algorithms. Returns true
@@ -394,7 +396,7 @@ static void test_files(void)
     es_gemm p = product_of(&how);
     report(es_device_gemm(&device, &p) && library.n_run == TIMING - 6 + 1 &&
                !device.trouble,
-           "a product is timed again if its stored candidate is missing");
+           "a product is timed again if cuBLASLt lacks the stored algorithm");
     free_plans(device.plans);
 }
 

@@ -73,8 +73,8 @@ def sdpa_takes():
 
 
 def back_ends():
-    """Returns the two kernels of SDPA that are compared. The requirement refers to the first, and
-    the stretch goal to the second."""
+    """Returns the two kernels of SDPA that are compared. The required speed of the fused
+    attention is relative to the first kernel, the stretch goal to the second."""
     return ("flash", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION)
 
 

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Tests entropy-scan push --follow during two training runs, which write a run
-# file and a fragment. They are killed and resumed from a checkpoint, and the
-# server stops and starts again.
+# Tests entropy-scan push --follow during two training runs, which write a run file and a fragment.
+# The training runs are killed and resumed from a checkpoint, and the server stops and starts again.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 . tests/support/background.sh

@@ -152,8 +152,8 @@ def alone(path, maker, **options):
 
 
 def both(rank, path, make, per_rank=True, **options):
-    """Trains without and with a watch. Returns true if losses and parameters are equal
-    bit by bit."""
+    """Trains without and with es.watch. Returns true if losses and parameters are equal bit
+    for bit."""
     mine = rank if per_rank else None
     batches = [batch(step, mine) for step in range(STEPS)]
     evaluation = batch(99, mine)
@@ -206,7 +206,8 @@ def tensor_parallel(rank, folder, gathered):
 
 
 def tensor_parallel_without_one(rank, folder):
-    """Rank 1 ends its watch after one step and continues to train."""
+    """On rank 1, the recording (es.watch) ends after one step and the training
+    continues."""
     _distributed.WAIT_SECONDS = 10.0
     mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
     model = sharded_llama(mesh)
@@ -424,8 +425,8 @@ def first_rank_does_not_watch(rank, folder):
 
 
 def stop_is_requested(rank, folder, every):
-    """The run file of rank 0 requests a stop after four steps. Returns the number of
-    steps that each rank has made."""
+    """A file RUN.db.stop that rank 0 creates after four steps asks all ranks to stop.
+    Returns the number of steps that this rank has made."""
     model = nn.parallel.DistributedDataParallel(nn.Sequential(*layers()[:2]))
     path, done = f"{folder}/run.db", 0
     with es.watch(model, path, every=every) as rec:

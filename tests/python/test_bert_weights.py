@@ -1,6 +1,6 @@
-"""Tests that entropy-train probe and transformers compute the same head entropies from
-the same weights of encoders (BERT and RoBERTa), also with padding, whose rows do not
-count."""
+"""Tests that entropy-train probe and transformers compute the same head entropies from the
+same weights of encoders (BERT and RoBERTa), also if sequences are padded; rows of
+padding do not count."""
 
 import json
 import subprocess

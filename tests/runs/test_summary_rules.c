@@ -36,9 +36,9 @@ static void assert_says(const es_run_summary *summary, const char *expected)
     assert_string_equal(said, expected);
 }
 
-/* Writes a run with a context length. At steps 0, 10 to 90 all entropies are 1,
-   except those of layer 1, which are `low` from step 60 on. The run also has a
-   loss at every step and an evaluation loss at step 50. */
+/* Writes a run with a context length. At steps 0, 10, ..., 90 all entropies are
+   1, except those of layer 1, which are `low` from step 60 on. The run also has
+   a loss at every step and an evaluation loss at step 50. */
 static char *write_run(void **state, const char *name, float low)
 {
     char *path = es_folder_file(state, name);

@@ -1,7 +1,7 @@
 /**
  * Tests the write-ahead log while readers are active. If readers come and go,
  * the log must shrink; if one reader never ends, the log may grow, but nothing
- * else may happen.
+ * may fail.
  */
 #include "store/store_internal.h"
 #include "tests/support/test.h"

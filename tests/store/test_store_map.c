@@ -1,5 +1,5 @@
 /**
- * Tests writing and reading attention maps: their values are kept bit by bit,
+ * Tests writing and reading attention maps: their values are kept bit for bit,
  * they are returned in order, and a table of the same name from another program
  * is left unchanged.
  */

@@ -80,7 +80,7 @@ static void draw_ffn(parts *to, int n_layer, uint64_t *state)
                                         "ScFuFFN",
                                         "GS"};
     char removed[PART_SIZE];
-    /* An FFN of two linear matrices has no architecture part. */
+    /* Without an FFN part, a model has FFNs of two linear matrices. */
     if (happens(state, 15))
         return;
     if (happens(state, 15)) {
@@ -236,7 +236,8 @@ static double draw_entry(const es_ref_model *model, size_t index,
         return x * 1.7 / sqrt(model->dims[index][0]);
     if (is_matrix || es_ref_is_state(name)) /* including embeddings */
         return x;
-    return 1 + 0.5 * x; /* weights of LayerNorm, g, alpha and beta are near 1 */
+    return 1 + 0.5 * x; /* LayerNorm weights and the parameters g, alpha and
+                           beta are near 1 */
 }
 
 /* Scales each row of a parameter array that holds vectors u or v to length

@@ -56,7 +56,7 @@ typedef struct es_ref_result {
     double range;   /* sum of the weighted range losses */
     double *logits; /* (B,T,V) */
     /* (L,B,H,T) row statistics by their definitions, except that ENTROPY is
-     * -sum a ln(a + 1e-9) and LSE is not computed. */
+     * -sum(a * ln(a + 1e-9)) over the weights a, and LSE is not computed. */
     double *rows[ES_N_ROW_STATISTICS];
     double *qkv;      /* (L,N,3d), rotated; N = B T */
     double *x;        /* (L,N,d) outputs of the layers */
@@ -98,7 +98,7 @@ double es_ref_model_difference(const es_ref_model *ref, es_ref_result *result,
 /**
  * Returns the derivative of the loss with respect to one entry of an array,
  * computed with es_ref_model_difference. Returns 0 for entries that are not
- * trained: u, v, and the biases of v with `--bias qk`.
+ * trained: SNorm's vectors u and v, and the value biases with `--bias qk`.
  */
 double es_ref_model_gradient(const es_ref_model *ref, es_ref_result *result,
                              const int32_t *tokens, const int32_t *targets,

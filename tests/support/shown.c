@@ -120,7 +120,7 @@ static void write_two(const char *path)
     es_run_info info = es_run_of(2, 3);
     info.name = "twin";
     info.arch = "SM";
-    /* Imported runs are judged for flags even if they are short. */
+    /* Flags are evaluated for an imported run even if it is short. */
     info.program = "entropy-scan import 1";
     info.ctx = 128;
     es_recorded to = es_record(path, &info);

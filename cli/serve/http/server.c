@@ -150,7 +150,8 @@ static es_status start_reading(loop *l)
     return ES_OK;
 }
 
-/* Ends the current version of the list, and sends its changes to the pages. */
+/* Ends the current version of the list of runs, and sends the changes since the
+ * previous version to the open pages. */
 static void end_version(es_server *server)
 {
     char version[40];

@@ -33,9 +33,10 @@ NAMES = frozenset((SDPA, *FLASH))
 
 
 class _Running(threading.local):
-    """The modules of a watched model that this thread is running, innermost last, each
-    with its slot; the slot is None for a module that is not watched. A compiled graph
-    reads this attribute in the calling thread, so that threads can share a graph."""
+    """The modules of a watched model that this thread is running, innermost last. Each
+    entry contains the module's slot, a tensor that identifies a watched module, or None
+    for other modules. A compiled graph reads this attribute in the calling thread, so
+    that threads can share a graph."""
 
     __slots__ = ()  # older versions of dynamo need it to read the attribute
 

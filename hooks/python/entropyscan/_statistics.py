@@ -134,7 +134,8 @@ def _of_all(mask: Tensor | None, t: int, s: int) -> Tensor | None:
 
 
 def understood(what: Attention, t: int, s: int) -> tuple[_Visible, Tensor | None]:
-    """Returns the visible keys, and the tensor to add to the scores or None."""
+    """Returns which keys are visible, and the tensor that is added to the scores, or
+    None."""
     bias, mask, visible = what.bias, what.mask, _understand(what, t, s)
     added = None
     if isinstance(visible, Tensor):  # the mask adds numbers other than 0 and -inf

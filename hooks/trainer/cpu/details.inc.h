@@ -77,8 +77,8 @@ static inline void fetch_ahead(const float *x)
     __builtin_prefetch((const void *)((uintptr_t)x + AHEAD));
 }
 
-/* Adds the N_SUMS sums over n numbers to `sums`; n is a multiple of LANES, and
- * small enough for float sums to be accurate. */
+/* Adds the sums over n numbers that N_SUMS lists to `sums`; n is a multiple of
+ * LANES, and small enough for float sums to be accurate. */
 static inline void add_run(wide sums[N_SUMS], uvec *size, const float *x,
                            const float *y, float a, float centre, size_t n)
 {

@@ -174,7 +174,7 @@ void es_cpu_dropout(es_backend *backend, es_mem *y, const es_mem *residual,
 /* The target entropy and its tolerance, with which a head's entropies are
  * compared. */
 typedef struct entropy_aim {
-    double entropy, tolerance; /* theta ln T and gamma ln T, nats */
+    double entropy, tolerance; /* theta * ln(T) and gamma * ln(T), in nats */
 } entropy_aim;
 
 /* Returns the penalty of an entropy e, and writes the derivative of the penalty
@@ -199,8 +199,9 @@ typedef struct head_rows {
     double factor;   /* factor by which the gradients are multiplied */
 } head_rows;
 
-/* Adds up the penalties of all rows of a head. Also sums their derivatives
- * dL/de; the gradient dL/dtheta of the head is -ln T times this sum. */
+/* Adds up the penalties of all rows of a head. Also adds their derivatives with
+ * respect to the entropies to *sum_slopes; the gradient of the head's threshold
+ * theta is -ln(T) times this sum. */
 static double penalise_rows(double *sum_slopes, const head_rows *rows,
                             const entropy_aim *aim, const es_penalty *penalty)
 {

@@ -15,7 +15,8 @@ struct backward_shape {
                                       the kernel for dq */
         KEY_N = WIDTH == 64 ? 16 : 32, /* queries that a warp processes at a
                                           time in the kernel for dk and dv */
-        /* queries that a warp processes at a time after the diagonal */
+        /* queries that a warp processes at a time in the kernel for dk and dv,
+         * after the tiles with the diagonal */
         KEY_END = WIDTH < 64 ? 32 : 16,
         OWN = 16 * M * ES_MMA_WARPS,
         OWN_SIZE = OWN * WIDTH,
@@ -27,17 +28,18 @@ struct backward_shape {
     };
 };
 
-/* Returns true if element i of this lane's sums is visible, in a block of 16
- * own rows from row 16 m on and 8 other rows from row 8 n on. */
+/* Returns true if element i of this lane's sums belongs to a query and a key
+ * that it sees. The sums cover 16 of the block's own rows, from row 16 * m on,
+ * and 8 other rows, from row 8 * n on (attention_tiles.h). */
 template <es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE bool sees(int m, int n, int i)
 {
     return es_mma_sees<OWNER, DIAGONAL>(16 * m + i / 2 * 8, 8 * n, i);
 }
 
-/* Tiles of two arrays in shared memory, either of the block's own rows or of
- * other rows, in one of two buffers. Products of x give scores, products of y
- * give g = dy . v. */
+/* Two tiles in shared memory with the same rows: either the block's own rows,
+ * or other rows in one of the two buffers. Products with x give scores,
+ * products with y give g = dy . v. */
 template <class A>
 struct tile_pair {
     const A *x, *y;
@@ -98,9 +100,10 @@ ES_DEVICE source_pair<A> queries_of(const es_attention_call<A> *call, int head)
                                d);
 }
 
-/* Returns the values of a row that KIND::weigh_again needs. If weights sum to
- * one, `inverse` is log2(1 / D) instead of 1 / D, and *center refers to the
- * weights u / D instead of u. */
+/* Returns the values of a row that KIND::weigh_again needs. D is the divisor of
+ * the row's unnormalised weights u. If the weights sum to one, `inverse` is
+ * log2(1 / D) instead of 1 / D, and *center refers to the weights u / D instead
+ * of u. */
 template <class A, class KIND>
 ES_DEVICE es_row_gradient open_gradient(const es_attention_call<A> *call,
                                         int head, int row, float *center)

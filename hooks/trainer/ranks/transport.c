@@ -193,8 +193,9 @@ static es_status receive_some(es_transport *t, int rank)
     return ES_OK;
 }
 
-/* Fills the poll list with the ranks from or to which bytes are missing.
- * Returns their number; *first is the first such rank. */
+/* Fills the poll list with the ranks to which bytes must still be sent, or from
+ * which bytes must still arrive. Returns their number; *first is the first such
+ * rank. */
 static int list_waits(es_transport *t, int *first)
 {
     int n = 0;
@@ -415,7 +416,8 @@ es_status es_transport_add(es_transport *t, float *total, const float *x,
     es_status status = t && t->failed ? kept_failure(t) : ES_OK;
     if (!t)
         add_floats(total, x, n);
-    /* The rounded-up parts of a bucket must fit in the receive buffer. */
+    /* The ranks' parts of a bucket are rounded up; together they must still fit
+     * in the receive buffer. */
     const size_t most = t ? BUCKET - (size_t)t->world : 0;
     for (size_t first = 0; t && status == ES_OK && first < n; first += most)
         status = add_bucket(t, total + first, x + first,
