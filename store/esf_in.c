@@ -512,8 +512,8 @@ static const es_run_source_loss *losses_of(const es_run_source *source,
     return esf->losses;
 }
 
-/* Returns true if the file has complete frames that are not read yet, because
- * an earlier frame is missing and they are newer than ES_ESF_SETTLED_MS. */
+/* Returns true if the file has complete frames that are not read yet: they
+ * follow a missing frame and are newer than ES_ESF_SETTLED_MS. */
 static bool is_source_behind(const es_run_source *source)
 {
     const es_esf *esf = source->state;

@@ -40,8 +40,9 @@ struct es_esf_out {
     /* Copies of the records that describe the current run and its series. They
      * are written again from time to time, so that damage loses little. */
     unsigned char *said;
-    size_t since, again; /* payload bytes since the last repetition; payload
-                            bytes after which the next repetition is due */
+    size_t since, again; /* payload bytes since the records in `said` were last
+                            written; number of bytes after which they are
+                            written again */
 };
 
 /* --- opening and closing -------------------------------------------------- */
@@ -160,7 +161,7 @@ static es_status put_record(es_esf_out *out, es_esf_kind kind,
 
 /**
  * Keeps a copy of the last record, which begins at offset `from`, so that it
- * can be repeated.
+ * can be written again later.
  */
 static es_status keep_record(es_esf_out *out, es_esf_kind kind, size_t from)
 {
@@ -177,8 +178,9 @@ static es_status keep_record(es_esf_out *out, es_esf_kind kind, size_t from)
 }
 
 /**
- * Repeats the kept records at the beginning of a transaction if enough bytes
- * were written since the last repetition.
+ * At the beginning of a transaction, writes the kept records (those that
+ * describe the run and its series) again if enough bytes were written since
+ * they were last written.
  */
 static es_status say_again(es_esf_out *out)
 {

@@ -403,8 +403,8 @@ static int view_shm_map(sqlite3_file *file, int page, int size, int extend,
 }
 
 /**
- * Frees the copy and the locks. Never removes FILE-shm, because only the
- * process that created the file may remove it.
+ * Frees the copy of the index, and releases the locks. Never removes FILE-shm,
+ * because only the process that created the file may remove it.
  */
 static int view_shm_unmap(sqlite3_file *file, int remove)
 {
@@ -472,7 +472,8 @@ static int view_open(sqlite3_vfs *vfs, const char *path, sqlite3_file *file,
     if (flags & SQLITE_OPEN_MAIN_DB)
         view->path = path;
     else if (lstat(path, &st) != 0 && errno == ENOENT)
-        path = "/dev/null"; /* a missing log is equivalent to an empty log */
+        path = "/dev/null"; /* a missing write-ahead log is equivalent to an
+                               empty one */
     flags &= ~(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     int rc = system_vfs(vfs)->xOpen(system_vfs(vfs), path, view->real,
                                     flags | SQLITE_OPEN_READONLY, got);

@@ -77,7 +77,7 @@ struct es_option {
     const char *help; /* help text: one sentence, lower case, no full stop; the
                          default value is appended */
     es_option_type type;
-    size_t offset, size; /* position and size of the target in the struct */
+    size_t offset, size; /* offset and size of the option's field */
     size_t count;        /* offset of the field that holds the length of a
                             list */
     int64_t least, most; /* range of an integer; for a list, `most` is the
@@ -224,9 +224,9 @@ es_status es_options_default(void *target,
  * `target`, first the options and then the positional arguments. Not
  * thread-safe, because getopt uses globals.
  *
- *   target the program's struct. Lists in it must be initialised as NULL and 0;
- *           each gets capacity for all of argv, and the caller frees it given
- *           (n_options) set to true for each option that was given, otherwise
+ *   target  the program's struct. Its lists must be initialised to NULL and 0;
+ *           each gets capacity for all of argv, and the caller frees it
+ *   given   (n_options) set to true for each option that was given, otherwise
  *           unchanged; may be NULL
  *
  * Returns ES_OK; ES_DONE if an option of type ES_OPTION_END was given;

@@ -28,8 +28,8 @@ typedef enum es_vectors {
     ES_VECTORS_PLAIN,  /* plain C, needs no special instructions */
     ES_VECTORS_AVX2,   /* AVX2 and FMA */
     ES_VECTORS_AVX512, /* AVX-512 F, BW, DQ and VL */
-    ES_VECTORS_AMX     /* AMX for bfloat16 and bytes, and AVX-512 with its
-                          instructions for these types */
+    ES_VECTORS_AMX     /* AMX for bfloat16 and signed bytes, and AVX-512 with
+                          the instructions for these types */
 } es_vectors;
 
 /**

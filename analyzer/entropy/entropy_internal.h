@@ -311,10 +311,10 @@ static inline size_t es_qk_packed(int n, int width)
 }
 
 /**
- * Returns the number of keys that are packed at a time. This is a multiple of
- * ES_QK_CHUNK, for wide heads of ES_QK_TILE, chosen so that the keys have about
- * 85,000 numbers; if there are fewer keys, it is n_keys, rounded up to a
- * multiple of ES_QK_TILE.
+ * Returns the number of keys that are packed at a time: so many that together
+ * they have about 85,000 elements. The result is a multiple of ES_QK_CHUNK, or
+ * of ES_QK_TILE for wide heads. If there are fewer keys, the result is n_keys,
+ * rounded up to a multiple of ES_QK_TILE.
  */
 static inline int es_qk_block(int n_keys, int width)
 {

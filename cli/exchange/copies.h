@@ -10,8 +10,8 @@ typedef struct es_copies es_copies;
 /**
  * Finds copies and chooses which one to keep. Copies are runs with the same
  * uuid that are not fragments (store/join/fragment.h). The copy with the most
- * readable samples is chosen; if several have the same number, the first of
- * them.
+ * readable samples is chosen. If several copies have equally many, the first of
+ * these is chosen.
  *
  *   paths  (n) files; unreadable files are skipped
  *

@@ -113,7 +113,7 @@ typedef struct es_import_report {
                          therefore skipped; else 0 */
     size_t n_above; /* number of entropies (series named entropy*, in nats) that
                        are finite and above `ceiling` */
-    float largest;  /* largest entropy above `ceiling` */
+    float largest;  /* largest of the entropies above `ceiling` */
     double ceiling; /* ln(ctx); NaN if the context is unknown */
     char step_key[ES_STEP_KEY_MAX];    /* name of the chosen step counter if the
                                           file has several; else "" */

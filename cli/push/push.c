@@ -252,7 +252,7 @@ static es_status push_round(push *p)
     if (status == ES_ENOTFOUND && p->options->follow && p->is_first)
         es_print_note("%s yet: waiting", es_message());
     if (p->options->follow && (status == ES_ENOTFOUND || !p->is_first))
-        status = ES_OK; /* the files may appear in a later round */
+        status = ES_OK; /* no error: files may appear later */
     p->result->files = paths.n;
     p->result->failed = n_unreadable;
     p->status = ES_OK;

@@ -1,6 +1,7 @@
-/* Serialises findings. The same functions write and read a member, depending on
-   bytes.writing, so that the two directions cannot differ. When reading, counts
-   are compared with the remaining bytes before memory is allocated. */
+/* Serialises findings (run summaries, failures and damage). The same functions
+   write and read a member, depending on bytes.writing, so that the two
+   directions cannot differ. When reading, counts are compared with the
+   remaining bytes before memory is allocated. */
 #include "cli/runs/finding.h"
 
 #include "analyzer/base/checked.h"

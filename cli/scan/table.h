@@ -10,14 +10,16 @@ typedef struct es_table es_table;
 es_status es_table_new(es_table **out,
                        const es_table_options *options) ES_MUST_USE;
 
-/** Adds a row with the text of the run's fields. The upper edge m of the
- *  summary must be final. The table does not keep the summary. */
+/** Adds a row with the text of the run's fields. The summary's m, the largest
+ *  entropy and upper edge of the bands, must be final. The table keeps no
+ *  pointer to the summary. */
 es_status es_table_add(es_table *table,
                        const es_run_summary *summary) ES_MUST_USE;
 
-/** Prints the aligned rows, followed by a line with the upper edge m of the
- *  bands and its policy. Prints nothing if no run was added. The caller checks
- *  the stream for errors. Returns ES_OK or ES_ENOMEM. */
+/** Prints the aligned rows, followed by a line with m, the largest entropy and
+ *  upper edge of the bands, and with the policy that chose m. Prints nothing if
+ *  no run was added. The caller checks the stream for errors. Returns ES_OK or
+ *  ES_ENOMEM. */
 es_status es_table_print(es_table *table, FILE *stream) ES_MUST_USE;
 
 void es_table_free(es_table *table); /* table may be NULL */

@@ -120,7 +120,7 @@ void es_serve_line_write(es_json_writer *json, const char *name,
                          const es_serve_line *line)
 {
     const size_t n = line->n_points;
-    /* true if the last sample is not among the points */
+    /* true if the last sample is not among the line's points */
     const bool more = n && line->steps[n - 1] < line->last;
     es_json_write_object(json, name);
     es_json_write_array(json, "steps");

@@ -37,7 +37,7 @@ typedef struct es_sweep_random {
 es_status es_sweep_draw(es_sweep_random *keys, size_t n_keys, size_t n_draws,
                         uint64_t seed) ES_MUST_USE;
 
-/** Returns the FNV-1a hash of a string, after replacing each _ by -. */
+/** Returns the FNV-1a hash of a string in which each _ is replaced by -. */
 uint64_t es_sweep_hash(const char *text);
 
 #endif

@@ -209,7 +209,7 @@ static es_status read_key(parser *p, char *text)
     if (!equals || p->section == ES_SWEEP_NO_SECTION)
         return es_fail(ES_EUSAGE, "%s:%d: '%.60s': expected %s", p->path,
                        p->line, text,
-                       equals ? "[sweep] before" : "KEY = VALUE");
+                       equals ? "[sweep] above it" : "KEY = VALUE");
     size_t n = trim_blanks(&key, (size_t)(equals - text));
     text[(key - text) + (ptrdiff_t)n] = '\0';
     es_status status = open_option(p, key);

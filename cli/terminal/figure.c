@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 enum {
-    /* A figure that took t ms is drawn again after at least REST * t ms if the
-     * runs have changed, so that keys are answered in between. */
+    /* A figure that took t ms to draw is redrawn at the earliest REST * t ms
+     * later if the runs have changed, so that keys are answered in between. */
     REST = 10,
     FRAME_ROWS = 2, /* rows for the names of the figures and the keys */
     /* Minimum width of a page in columns; on a narrower terminal, the page is

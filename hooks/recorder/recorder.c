@@ -368,8 +368,8 @@ static es_status judge_recording(const es_recorder *recorder,
                        all);
     if (lost > 0)
         return es_fail(ES_EBROKEN,
-                       "%s: %llu of %llu frames are lost, and entropy-recorder "
-                       "does not know why: something in the training process "
+                       "%s: %llu of %llu frames are lost, but entropy-recorder "
+                       "reported no error: something in the training process "
                        "overwrites the shared memory",
                        recorder->path, lost, all);
     if (reply->committed > report->pushed)

@@ -70,7 +70,7 @@ typedef struct es_ring_words {
                                requested, set by es_ring_request_stop */
 
     unsigned char last_words[ES_RING_LAST_WORDS]; /* last message of the
-                                                     consumer, set by
+                                                     consumer, written by
                                                      es_ring_say */
 } es_ring_words;
 

@@ -567,7 +567,8 @@ static bool is_smooth(const plotter *p, const es_curve *curve)
 static void include(const plotter *p, size_t column, double y)
 {
     double *span = p->pairs + 2 * column;
-    /* NaN stands for an empty interval; this condition is true for NaN, too. */
+    /* NaN stands for an empty interval. A comparison with NaN is false, so this
+     * condition is then true. */
     if (!(span[0] <= y))
         span[0] = y;
     if (!(span[1] >= y))

@@ -16,7 +16,8 @@ typedef struct es_curves_block {
     es_range range;
     double x0, x_scale; /* x on the page is x0 + (step - first) * x_scale */
     double y0, y_scale; /* y on the page is y0 - (f(value) - low) * y_scale; f
-                           is log10 if logarithmic, otherwise the identity */
+                           is log10 on a logarithmic scale, otherwise the
+                           identity */
     double low;         /* f(value) at y0 */
     bool logarithmic;
     es_axis across, upright;

@@ -394,7 +394,8 @@ static void dead_low_layer(es_making *m)
     kill_heads(m, es_making_below(m, m->n_layers / 3 + 1), heads, from, m->n);
 }
 
-/* Makes a collapse in which single heads and whole samples are missing. */
+/* Makes a collapse in which the values of some heads, and some whole samples,
+ * are missing. */
 static void gaps_dead(es_making *m)
 {
     double rate = es_making_between(m, 0.1, 0.7);

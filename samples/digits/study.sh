@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Trains models with softmax and PowerSoftmax on scikit-learn's digits, with three seeds
-# each. Runs that already exist in FOLDER are skipped. A run takes seconds, on one thread.
+# Trains models with softmax and PowerSoftmax on scikit-learn's digits, with three seeds each. Runs
+# that already exist in FOLDER are skipped. A run takes a few seconds on one thread.
 #
 #     study.sh DIGITS.tok FOLDER [ARCH...]      (entropy-train in the PATH)
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Finds the values at which the thresholds of EReg stop moving: trains the runs of
-thresholds.toml and writes a page about them.
+"""Finds the values at which the learnt thresholds of EReg (entropy regularisation) stop
+changing: trains the runs of thresholds.toml and writes a page about them.
 
     thresholds.py [--page]
 

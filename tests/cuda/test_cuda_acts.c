@@ -33,9 +33,9 @@ static bool is_epilogue(const es_bench *bench, es_activation kind,
            !bench->bare;
 }
 
-/* Returns true if `pre` was rounded before the activation was applied, so got
- * (n) has been rounded twice. For small `pre`, got then often differs from the
- * expected value rounded once. */
+/* Returns true if `pre` was rounded before the activation was applied, so `got`
+ * (n) has been rounded twice. For small `pre`, `got` then often differs from
+ * the expected value rounded once. */
 static bool is_twice_rounded(const es_bench *bench, const float *got,
                              const double *want, const float *pre, size_t n)
 {
@@ -177,8 +177,9 @@ static void expect_act_back(double slopes[2], double *dpre, double *post,
 }
 
 /* Expects dpre (n) to be gradient times act'(pre). The tolerance depends on
- * `within`: if false, the gradient was rounded before this multiplication; if
- * true, a matrix product has applied act', with an approximate tanh. */
+ * `within`. If it is false, the gradient was rounded before this
+ * multiplication. If it is true, the matrix product itself has multiplied by
+ * act', computed with an approximate tanh. */
 static void expect_dpre(es_bench *bench, const float *dpre, const double *want,
                         const double *gradient, size_t n, bool within)
 {

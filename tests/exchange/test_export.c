@@ -230,7 +230,7 @@ static size_t assert_measured_samples(es_reader *x, es_reader *y)
 }
 
 /* A TensorBoard event file has no scalar for a sample that contains only
-   missing values. Import restores all other samples. */
+   missing values. Import restores every bit of all other samples. */
 static void test_export__events_are_imported_bit_for_bit(void **state)
 {
     (void)state;

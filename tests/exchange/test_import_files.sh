@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests entropy-scan import with files written by other programs, and its advice
+# Tests entropy-scan import with files written by other programs, and the advice that it prints
 # about files that it cannot read.
 . tests/support/tap.sh
 plan_dir

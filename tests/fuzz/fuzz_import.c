@@ -17,7 +17,7 @@ typedef struct received {
     int64_t n_layer, n_head, step;
     size_t n_series, n_samples, n_again;
     size_t n_values[SERIES];
-    double sum; /* sum of all values; ensures that each is read */
+    double sum; /* sum of all values, computed so that every value is read */
 } received;
 
 static es_status begin(void *user, const es_run_info *info,

@@ -91,8 +91,7 @@ def device_mib():
 
 
 class LargestMemory(threading.Thread):
-    """Measures the largest growth of the device's memory in use until end() is
-    called."""
+    """Measures how much the device's memory in use grows at most until end() is called."""
 
     def __init__(self):
         super().__init__(daemon=True)

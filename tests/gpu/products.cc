@@ -73,7 +73,8 @@ static bool is_right(const es_gemm *p, const void *was_d, const void *was_aux)
 typedef struct choice {
     es_gemm_type type;
     bool wide, a_transposed, b_transposed, bias;
-    int c; /* 0: no c; 1: c is a separate matrix; 2: c is d */
+    int c; /* 0: no matrix c is added; 1: c is a separate matrix; 2: c is the
+              result d */
     es_gemm_epilogue epilogue;
     int shift; /* offset of all matrices except bias and aux, in elements */
 } choice;
@@ -283,9 +284,9 @@ static choice plain_choice(void)
     return how;
 }
 
-/* Runs a product on a new device, whose candidates take the times in `took`.
- * Returns true if the number of runs, the candidate that ran last, and the
- * result are as expected. */
+/* On a new device, computes a product whose candidates take the times in
+ * `took`. Returns true if the number of runs, the candidate that ran last, and
+ * the result are as expected. */
 static bool run_with(const float took[3], const choice *how, int want_runs,
                      int want_candidate, bool captures)
 {

@@ -5,7 +5,7 @@
 . tests/support/tap.sh
 plan_dir
 
-# This fake zig replaces the compiler and only prints its target.
+# This fake zig, which replaces the compiler, only prints its target.
 cat >"$dir/zig" <<'END'
 #!/bin/sh
 case "$*" in *-dumpmachine*) echo "${3%%-*}-unknown-linux-gnu" ;; esac

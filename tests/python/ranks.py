@@ -118,7 +118,8 @@ def model_of(maker):
 
 
 def train(model, batches, path=None, evaluate=None, **options):
-    """Trains a model. Returns the losses, the final parameters and the watch."""
+    """Trains a model. Returns the losses, the final parameters, and the object that
+    es.watch returned."""
     optimizer = torch.optim.SGD(model.parameters(), 1e-3)
     rec = es.watch(model, path, **options) if path else None
     numbers = []
@@ -275,8 +276,8 @@ def dtensors(rank, folder, dimension, of_keys, compiled):
 
 
 def beside_plain(model, path, mesh, compiled):
-    """Runs a watched step and compares the model's output with the output without a
-    watch."""
+    """Runs a step with es.watch, and compares the model's output with its output without
+    es.watch."""
     plain = model(activations(0)).detach()
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
@@ -314,7 +315,8 @@ def multihead(rank, folder, divided, compiled):
 
 
 class Layer(nn.Module):
-    """Attention with torch's own function, in a module without a layer number."""
+    """An attention module without a layer number, which calls torch's
+    scaled_dot_product_attention."""
 
     def __init__(self, width=24, heads=3):
         super().__init__()

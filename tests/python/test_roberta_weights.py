@@ -185,8 +185,8 @@ def test_files_in_half_precision_and_in_parts_are_read(tmp_path):
 
 
 def power_softmax(scores, dim, **_):
-    """Computes PSM(4,1e-4) in place of softmax. The scores of padding are below
-    -1e30."""
+    """Computes PowerSoftmax with power 4 and epsilon 1e-4 in place of softmax. The scores
+    of padding are below -1e30."""
     s = torch.where(scores > -1e30, scores, 0)
     z = (s / (s.abs().amax(dim, keepdim=True) + 1e-6)) ** 4
     return z / (1e-4 + z.sum(dim, keepdim=True))

@@ -575,8 +575,8 @@ static void write_inner_page(FILE *file, uint32_t number, uint32_t child)
         page[12 + 2 * i] = (unsigned char)(at >> 8);
         page[13 + 2 * i] = (unsigned char)at;
         put_big_endian(page + at, child);
-        page[at + 4] = (unsigned char)(i / 2); /* key of the cell, which takes
-                                                  one byte */
+        page[at + 4] = (unsigned char)(i / 2); /* key of the cell, stored in one
+                                                  byte */
     }
     assert_int_equal(fseek(file, (long)(number - 1) * SIZE, SEEK_SET), 0);
     assert_int_equal(fwrite(page, 1, SIZE, file), SIZE);

@@ -14,8 +14,8 @@
 #include <time.h>
 
 /**
- * Seeds the random numbers with `usual`, plus SOAK_SEED if the environment has
- * it.
+ * Seeds the random numbers with `usual` plus the value of the environment
+ * variable SOAK_SEED, or plus 0 if it is not set.
  */
 static void seed(uint64_t usual)
 {

@@ -60,8 +60,8 @@ void set_case_origin(case_numbers *numbers, size_t origin)
 }
 
 /**
- * Returns random numbers in the layout (B,N,H,W) or (B,H,N,W), with some unused
- * numbers between the rows.
+ * Returns random numbers in the layout (B,N,H,W) or (B,H,N,W), with a gap of
+ * unused numbers between the rows.
  */
 static case_numbers random_numbers(int n_batch, int n_heads, int n, int width,
                                    double scale, bool heads_inside,

@@ -12,8 +12,8 @@
 typedef struct block {
     double *w; /* (in,stride), starting at the first column of
                   the block */
-    /* number of rows; number of columns in the block; number of columns in the
-     * whole matrix */
+    /* numbers of rows, of columns in the block, and of columns in the whole
+     * matrix */
     int n_in, n_out, stride;
     double *g, *u, *v; /* gain (out), u (out), v (in); NULL if not used */
     /* is_weight: weight normalisation applies; is_power: spectral

@@ -81,7 +81,7 @@ TEST(wrong_lines_are_named)
     } all[] = {
         {"", "s.ini: no runs: expected arch = ... or command = ... in "
              "[sweep]"},
-        {"arch = SM", "s.ini:1: 'arch = SM': expected [sweep] before"},
+        {"arch = SM", "s.ini:1: 'arch = SM': expected [sweep] above it"},
         {"\n[swep]", "s.ini:2: '[swep]': expected [sweep], [train], [grid], "
                      "[random] or [slurm]"},
         {"[sweep]\nSM", "s.ini:2: 'SM': expected KEY = VALUE"},
@@ -169,8 +169,8 @@ TEST(a_command_gets_the_values_of_its_run)
     }
 }
 
-/* When a run starts, the path of its run file is inserted into the command:
- * into a shell script (quoted) and into other words. */
+/* When a run starts, the path of its run file is inserted into the words of the
+ * command. In a word that is a shell script, the path is quoted. */
 TEST(the_run_file_is_inserted_last)
 {
     static const char *const words[] = {"sh", "-c", "a '{run}' {run} # {{}}",

@@ -247,8 +247,8 @@ full_disk() {
     start "${model[@]}" -o "$1"
     no_space "$1" 'No space left on device'
 }
-# If there is space for the log but not for the file, no frame is lost. The reported
-# number of lost frames must equal the number of missing frames.
+# If the disk has space for the write-ahead log but not for the run file, no frame is lost. The
+# reported number of lost frames must equal the number of missing frames.
 nearly_full_disk() { # RUN.db
     local frames lost=0 held
     start "${model[@]}" -o "$1"
@@ -317,8 +317,8 @@ readers() { # RUN.db
         done
         n=$((n + 1))
     done
-    # The log file may remain, because a reader that is active at the end of the run
-    # may keep the log open.
+    # The write-ahead log may remain, because a reader that is active at the end of the run may keep
+    # it open.
     finish_training && exited 0 && same_result && [ ! -e "$1-lock" ] &&
         status_is "$1" finished && sound "$1" && holds "$1" $steps
 }

@@ -34,9 +34,9 @@ typedef struct reading {
     es_process process; /* its pid is 0 while it is not running */
     int fd;             /* end of the pipe from which its messages are read */
     es_serve_inbox inbox;
-    uint64_t before; /* newest version of the list of runs before this process
-                        was restarted; 0 if it was never restarted, or once it
-                        has sent all runs again */
+    uint64_t before; /* version of the list of runs when this process was last
+                        restarted; 0 if it was never restarted, or once it has
+                        sent all runs again */
     double again;    /* time of the next start while the process is not
                         running */
     int n_ends;      /* number of times that the process has ended

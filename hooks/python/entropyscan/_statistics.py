@@ -97,9 +97,9 @@ def measure(query: Tensor, key: Tensor, what: Attention) -> Tensor:
 
 
 def settled(what: Attention, t: int, d: int, s: int) -> Attention:
-    """Fills in scale and offset, expands masks to all queries and keys, and replaces left
-    and right by causal and window where possible. There are t queries and s keys of width
-    d."""
+    """Fills in the scale and offset of an attention, expands its masks to all queries and
+    keys, and expresses the limits `left` and `right` by `causal` and `window` where
+    possible. There are t queries and s keys of width d."""
     causal, window, left, right = what.causal, what.window, what.left, what.right
     causal = causal or right == 0
     if causal:

@@ -127,8 +127,9 @@ typedef struct measuring {
     int n_layer, n_batch, n_head, n_ctx;
 } measuring;
 
-/* Measures this thread's heads. A thread processes the sequences of a layer in
- * order, so the order of summation does not depend on the number of threads. */
+/* Measures the heads that this thread has to process. A thread processes the
+ * sequences of a layer in order, so the order of summation does not depend on
+ * the number of threads. */
 static void measure_part(void *argument, es_share share)
 {
     const measuring *m = argument;

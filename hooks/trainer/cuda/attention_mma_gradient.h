@@ -119,8 +119,8 @@ ES_DEVICE es_row_gradient open_gradient(const es_attention_call<A> *call,
     return gradient;
 }
 
-/* Values of queries in one of the two buffers in shared memory. A thread reads
- * them with two loads per query. */
+/* Values of the queries that one of the two buffers in shared memory contains.
+ * A thread reads the values of a query with two loads. */
 typedef struct query_rows {
     float4 weight[ES_MMA_OTHERS]; /* anchor, inverse, mean and weight of
                                    * es_row_gradient */

@@ -34,8 +34,8 @@ struct es_cuda_backend {
      * operation's kernels have finished. */
     es_mem *scratch;
     size_t scratch_bytes;
-    struct es_cuda_copies *copies; /* copies of the weights for products; see
-                                    * copies.cu */
+    struct es_cuda_copies *copies; /* copies of the weights in the precision of
+                                    * products; see copies.cu */
     /* host buffers and captured sequences, only used in backend.cu */
     struct es_cuda_own *own;
     struct es_cuda_ranks *ranks; /* see nccl.h; NULL without other ranks */

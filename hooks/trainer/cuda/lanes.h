@@ -106,7 +106,7 @@ ES_DEVICE void es_store_half(X *to, const float (&in)[es_lanes<X> / 2])
     __stwb((uint2 *)(void *)to, words);
 }
 
-/** Adds W elements of f32 to `to`. */
+/** Adds the W f32 numbers in `more` to the numbers in `to`. */
 template <int W>
 ES_DEVICE void es_add_lanes(float *to, const float (&more)[W])
 {

@@ -72,8 +72,8 @@ bool es_measure_has_detail(const es_measure *measure, es_detail detail);
  * Returns the values of a detail (an additional statistic, see details.h) for
  * which es_measure_has_detail is true, (L,H) or (L), borrowed until the next
  * call or reset. A detail of the FFN is es_missing() in layers without an FFN;
- * values that are not finite are NaN. Details of weights and of a step are from
- * the first passes that were added.
+ * values that are not finite are NaN. Details of the weights and of the update
+ * are those of the first passes that were added.
  */
 const float *es_measure_detail(es_measure *measure, es_detail detail);
 

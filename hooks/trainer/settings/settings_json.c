@@ -13,8 +13,8 @@
 
 #define CHECKSUM "tokens_checksum"
 
-/** Returns the stored setting whose JSON name is `name`, with '_' for '-', or
- *  NULL. */
+/** Returns the setting whose name, with '_' instead of '-', is `name`. Returns
+ *  NULL if there is no such setting or it is not stored. */
 static const es_option *find_kept(const char *name)
 {
     for (size_t i = 0; i < ES_N_SETTINGS; i++) {
