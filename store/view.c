@@ -49,7 +49,7 @@ enum {
     LOCK_BASE = 120,    /* offset of the first lock byte in FILE-shm */
     WRITE_LOCK = 0,     /* index of the writer's lock among SQLite's locks */
     LIVE_BYTE = 128,    /* offset of the byte that each process locks while it
-                           uses the memory */
+                           uses the shared memory */
     MAX_PAGES = 1 << 14, /* maximum number of pages, enough for a log of 256
                             GiB */
 };
@@ -342,7 +342,7 @@ static int join_living(view_file *view)
     if (rc != SQLITE_OK || type == F_UNLCK)
         return rc;
     if (type == F_WRLCK)
-        return SQLITE_BUSY; /* another process is initialising the memory */
+        return SQLITE_BUSY; /* another process is initialising FILE-shm */
     rc = lock_bytes(view, F_RDLCK, LIVE_BYTE, 1);
     if (rc == SQLITE_OK)
         rc = check_index(view, &view->live);

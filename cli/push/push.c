@@ -17,7 +17,7 @@
 /* Time in seconds; longer than the resolution of any file system's time
    stamps. */
 #define TICK 0.1
-/* Size in bytes from which a group of small files is pushed. */
+/* A group of small files is pushed once it has this size in bytes. */
 #define GROUP_BYTES (8 << 20)
 
 typedef struct push {

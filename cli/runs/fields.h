@@ -78,7 +78,7 @@ typedef struct es_field {
                                                  the table always has the
                                                  column */
     bool judged; /* true if the value is known only after the flags of the run
-                    were judged */
+                    were evaluated */
 } es_field;
 
 /** Returns the field that follows `field` in `output`, or the first field of

@@ -13,12 +13,13 @@
 
 typedef struct es_judging_options {
     es_judge_run run;
-    es_phase phase;             /* phase in which flags are judged; each rule
-                                   names its own phase */
+    es_phase phase;             /* phase (train or eval) in which flags are
+                                   evaluated; each rule names its own phase */
     const es_rules_file *rules; /* borrowed until closing; if NULL, default
                                    thresholds and no rules */
-    es_episode_handler *flag;   /* called for episodes of flags; if NULL, only
-                                   rules are judged */
+    es_episode_handler *flag;   /* called for each episode, a period in which a
+                                   flag is active; if NULL, only rules are
+                                   evaluated */
     es_rule_handler *rule;
     void *user;
     bool growing; /* true if the run will be read again; handlers are then
@@ -28,8 +29,8 @@ typedef struct es_judging_options {
 
 typedef struct es_judging es_judging;
 
-/** Creates the judging state of a run; copies the options. Returns ES_OK or
- *  ES_ENOMEM. */
+/** Creates the state for evaluating the flags and rules of a run; copies the
+ *  options. Returns ES_OK or ES_ENOMEM. */
 es_status es_judging_open(es_judging **out,
                           const es_judging_options *options) ES_MUST_USE;
 

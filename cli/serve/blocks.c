@@ -132,8 +132,8 @@ static es_status put_error(FILE *out, const es_serve_place *run,
 
 /* --- series ---------------------------------------------------------------*/
 
-/* Writes a mark of the sample at `step`: the step and a checksum of the
-   values. */
+/* Writes a mark, which identifies the sample at `step`: the step and a checksum
+   of the values. */
 static es_status make_mark(char out[ES_SERVE_MARK_MOST], es_reader *reader,
                            const es_series *series, int64_t step)
 {
@@ -196,8 +196,8 @@ static es_status find_rows(es_report_series *s, es_reader *reader, size_t run)
     return ES_OK;
 }
 
-/* Writes the samples of a series that follow the sample of `mark`, or all
-   samples if the mark is empty or its sample was replaced. */
+/* Writes the samples of a series that follow the sample that `mark` identifies.
+   If the mark is empty or its sample was replaced, writes all samples. */
 static es_status put_series(FILE *out, es_reader *reader,
                             const es_serve_place *place, const char *name,
                             const es_series *series, const char *mark,

@@ -17,7 +17,7 @@
 #define ONE_HEIGHT 210.0
 #define MANY_WIDTH 250.0
 #define MANY_HEIGHT 165.0
-/* If there are more panels, they are small, six per row. */
+/* With more panels than this, all panels are small, six per row. */
 #define PANELS_MOST 12
 #define SMALL_WIDTH 150.0
 #define SMALL_HEIGHT 95.0
@@ -30,7 +30,7 @@
 
 /* Sizes of lines, in points unless stated otherwise. */
 #define COLUMN 0.5
-/* A line with more samples per column is not drawn as a path. */
+/* A line with more samples per column than this is not drawn as a path. */
 #define PATH_MOST 2
 #define DOT_RADIUS 1.5
 /* Minimum mean distance of samples that all get dots or marks. */

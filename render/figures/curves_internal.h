@@ -46,7 +46,7 @@ typedef struct es_curves_sheet {
     bool nonfinite; /* a NaN or infinite value exists */
     bool equal;     /* two lines coincide somewhere */
     bool beside;    /* two isolated samples coincide */
-    bool beyond;    /* a value is above the limit */
+    bool beyond;    /* a value is above the limit of the y axis */
 } es_curves_sheet;
 
 #define ES_REFERENCE_HEIGHT 11.0 /* height of the reference line's text */

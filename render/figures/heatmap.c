@@ -23,7 +23,7 @@
 #define FOOT 24.0         /* height of the column labels below a plot */
 #define DOT_RADIUS 1.8
 #define TICK_WIDTH 26.0 /* minimum width per tick of a small plot */
-#define PANELS_MOST 12  /* if there are more panels, they are thumbnails */
+#define PANELS_MOST 12  /* more panels than this are drawn as thumbnails */
 #define THUMB_CELL 6.0
 #define THUMB_WIDTH 84.0
 #define THUMB_HEIGHT 38.0

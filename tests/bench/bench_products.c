@@ -35,8 +35,8 @@ static void *numbers(size_t n)
     return out;
 }
 
-/* Returns the numbers converted to bf16, in memory of the size that the same
- * number of floats needs. */
+/* Returns the numbers converted to bf16, in a block of memory that is as large
+ * as for floats. */
 static void *halves(const float *x, size_t n)
 {
     es_bfloat *out = numbers(n);

@@ -11,7 +11,7 @@
 #define SERIES 64 /* number of series whose shapes are recorded */
 
 /* The data that the sink has received from the parser, used to check that the
- * parser keeps its contract. */
+ * parser does what import.h promises. */
 typedef struct received {
     int begun;
     int64_t n_layer, n_head, step;

@@ -361,7 +361,7 @@ def compare_steps(program, compare):
         plain, recorded, mib, *_ = turns.ours[0]
         print_row(sizes, "ours, no entropy recorded", plain, mib, "", "")
         print_row(sizes, "ours, recorded every step", recorded, mib, "", "1")
-        # Reserves a part of the time for the remaining sizes.
+        # Reserve a part of the time for the sizes that are not measured yet.
         until = 0.5 * begun * (len(STEPS) - 1 - i) / max(1, len(STEPS) - 1)
         compare(turns, rate, until)
 

@@ -12,8 +12,8 @@
 
 typedef struct es_device es_device;
 
-/** Rules of kernel.h that a kernel can break, and the consequence on the
- *  host. */
+/** Rules of kernel.h that a kernel can break, and what then happens in the
+ *  emulation on the host. */
 typedef enum es_broken {
     ES_BREAK_BARRIER,   /* not all threads reach a barrier: the process ends */
     ES_BREAK_SHUFFLE,   /* not all lanes make a shuffle: the process ends */

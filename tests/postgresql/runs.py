@@ -40,7 +40,8 @@ def numbers(chance, n):
 
 
 def write_old(path, uuid, name, n_samples, layers, heads, chance):
-    """Writes a run file of schema 1, without checksums; merge adds them later."""
+    """Writes a run file of schema 1, which has no checksums; `entropy-scan merge` adds
+    them later."""
     text = f"# uuid: {uuid}\n# name: {name}\n# ctx: 64\nstep,layer,head,entropy\n"
     text += "".join(f"0,{i},{k},1\n" for i in range(layers) for k in range(heads))
     subprocess.run([SCAN, "import", "-q", "-", "-o", path], input=text, text=True, check=True)

@@ -54,7 +54,7 @@ def _start(name, rank, world, port, folder, args):
 def run(name, folder, *args, world=2, killed=()):
     """Runs the function `name` on all ranks. Returns the result of each rank; None for
     ranks that are expected to be killed."""
-    # Set PYTHONPATH: the fork server imports all modules once and does not inherit
+    # Set PYTHONPATH, because the fork server imports all modules once and does not inherit
     # sys.path.
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)
@@ -427,8 +427,8 @@ def first_rank_does_not_watch(rank, folder):
 
 
 def stop_is_requested(rank, folder, every):
-    """A file RUN.db.stop that rank 0 creates after four steps asks all ranks to stop.
-    Returns the number of steps that this rank has made."""
+    """After four steps, rank 0 creates the file RUN.db.stop, which requests that all ranks
+    stop. Returns the number of steps that this rank has made."""
     model = nn.parallel.DistributedDataParallel(nn.Sequential(*layers()[:2]))
     path, done = f"{folder}/run.db", 0
     with es.watch(model, path, every=every) as rec:

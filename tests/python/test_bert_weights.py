@@ -47,8 +47,8 @@ def run(program, *arguments):
 
 
 def make_tokens(path, padding, lengths):
-    """Writes a token file with two sequences that end with padding, and returns them,
-    (2,LENGTH)."""
+    """Writes a token file with two sequences that end with padding, and returns the
+    sequences, (2,LENGTH)."""
     tokens = torch.randint(3, VOCAB, (2, LENGTH + 1))
     for row, length in zip(tokens, lengths):
         row[length:] = padding

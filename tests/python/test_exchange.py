@@ -1,5 +1,4 @@
-"""Tests that the libraries which define the export formats can read the exports of a
-run."""
+"""Tests that exported runs can be read by the libraries that define the export formats."""
 
 import json
 import subprocess

@@ -99,8 +99,8 @@ TEST(a_log_shrinks_under_steady_readers)
         largest = size > largest ? size : largest;
     }
     printf("# the log had %lld KiB at most\n", (long long)(largest >> 10));
-    assert_true(readers.moves > COMMITS); /* the writer has called move_on while
-                                             it waited for readers */
+    assert_true(readers.moves > COMMITS); /* the readers have changed roles
+                                             while the writer waited for them */
     assert_in_range(largest, 1 << 20, 16 << 20);
     close_readers(&readers);
     es_assert_ok(es_writer_close(w));

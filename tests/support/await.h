@@ -15,8 +15,8 @@
 enum { ES_PATIENCE_S = 60, ES_PATIENCE_MS = 1000 * ES_PATIENCE_S };
 
 /**
- * A time longer than any test may take. A call with this timeout must return
- * for another reason.
+ * A timeout longer than any test may take, so that the call to which it is
+ * passed must return for another reason.
  */
 enum { ES_FOR_EVER_MS = 3600 * 1000 };
 

@@ -14,7 +14,7 @@
  */
 void lossy_disk_begin(const char *path);
 
-/** Stops recording, and discards the record. */
+/** Stops recording the writes, and discards the recorded writes. */
 void lossy_disk_end(void);
 
 /** Returns the number of writes, syncs, truncations and removals so far. */

@@ -240,8 +240,8 @@ static double draw_entry(const es_ref_model *model, size_t index,
                            beta are near 1 */
 }
 
-/* Scales each row of a parameter array that holds vectors u or v to length
- * 1. */
+/* Scales each row of a parameter array that holds SNorm's vectors u or v to
+ * length 1. */
 static void make_unit(es_ref_model *model, size_t index)
 {
     const bool is_matrix = model->dims[index][1] != 0;
@@ -278,7 +278,7 @@ static void draw_numbers(es_ref_case *it, uint64_t seed)
 }
 
 /* Returns true if the parameters are not near a kink of the model's function.
- * Changes u and v. */
+ * Changes SNorm's vectors u and v. */
 static bool is_clear(es_ref_case *it)
 {
     es_ref_result *result = es_ref_result_new(&it->model->config);

@@ -100,8 +100,7 @@ static void write_hostile(const char *path)
     es_record_close(&to);
 }
 
-/* Records a run that has wide letters in its name, and neither metadata nor an
- * end. */
+/* Records a run that has wide letters in its name, no metadata and no end. */
 static void write_unknown(const char *path)
 {
     es_run_info info = es_run_of(1, 1);

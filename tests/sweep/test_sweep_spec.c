@@ -30,8 +30,8 @@ static void free_words(char ***words)
     es_words_free(*words);
 }
 
-/* Tests combinations, defaults, and names of runs. Whatever the values are, a
- * name must be a plain file name, not a path, an option or a hidden file. */
+/* Tests combinations, defaults, and names of runs. For all values, a run's name
+ * must be a plain file name and not a path, an option or a hidden file. */
 TEST(every_combination_is_a_run)
 {
     static const char all[] = "# comment\n[sweep]\narch = SM+LN+G ; SM\n"

@@ -247,8 +247,8 @@ static double do_due(loop *l)
         es_serve_stream_add(&server->stream, NULL, NULL, NULL);
         l->beat = es_serve_now() + BEAT;
     }
-    es_mhd.run(l->daemon); /* called after the jobs and the streams, because
-                              they resume connections */
+    es_mhd.run(l->daemon); /* must follow the processing of jobs and streams,
+                              which resumes connections */
     if (server->stream.n_clients)
         left = fmin(left, l->beat - es_serve_now());
     if (!l->reading.process.pid)

@@ -20,8 +20,8 @@ extern const char *const es_layer_series_names[ES_N_LAYER_SERIES];
 
 typedef struct es_measure es_measure;
 
-/** Creates an empty collection for models with this configuration. Returns
- *  ES_OK or ES_ENOMEM. */
+/** Creates an empty collection of statistics for models with this
+ *  configuration. Returns ES_OK or ES_ENOMEM. */
 es_status es_measure_new(es_measure **out,
                          const es_model_config *config) ES_MUST_USE;
 void es_measure_free(es_measure *measure); /* NULL is allowed */

@@ -102,7 +102,7 @@ static es_status give_up(es_transport *t, es_status code, int origin)
     const bool is_gone = origin < 0;
     const int about = is_gone ? -1 - origin : origin;
     const int reporter = is_gone && about == 0 ? 1 : 0;
-    bool knows = false; /* `reporter` was sent the failure */
+    bool knows = false; /* the failure was sent to rank `reporter` */
     t->failed = code;
     snprintf(t->message, sizeof t->message, "%s", es_message());
     for (int r = 0; r < t->world; r++) {
