@@ -160,9 +160,9 @@ typedef struct es_ref_query {
 
 /**
  * Computes the statistics of the query's row in double throughout, with three
- * passes over the scores. The entropy includes the 1e-9 of the formula. A
- * product that float32 cannot represent counts as infinite, as in the fast
- * kernels.
+ * passes over the scores. The entropy includes the 1e-9 of the formula in
+ * entropy.h. A product that float32 cannot represent counts as infinite, as in
+ * the fast kernels.
  */
 es_ref_row es_ref_row_qk(const es_ref_query *query);
 
@@ -301,7 +301,7 @@ static inline int es_qk_width(int width)
 
 /**
  * Returns the number of scratch floats for n packed keys or queries. The space
- * is enough for float32 numbers, for two bfloat16 per number, and for three
+ * is enough for float32 numbers, or for two bfloat16 per number, or for three
  * bytes per number and a float per row.
  */
 static inline size_t es_qk_packed(int n, int width)
@@ -434,7 +434,7 @@ void es_heads_store(const es_head_arrays *heads, int head,
 
 /**
  * Calls work(argument) on n_threads threads including the calling one, or on
- * fewer if the system refuses more. Returns when all have returned.
+ * fewer if the system refuses more. Returns when all calls have returned.
  */
 void es_entropy_threads(void (*work)(void *argument), void *argument,
                         int n_threads);

@@ -1,8 +1,8 @@
 /**
- * Judges a run by passing its samples to the judge of the flags and to the
- * rules of a rules file. A finished run is read once. A growing run is read
- * repeatedly, each time from the end of the last reading; the final result is
- * the same.
+ * Evaluates the flags of a run and the rules of a rules file on the run's
+ * samples. A finished run is read once. A growing run is read repeatedly, each
+ * time from the end of the last reading; the final result is the same as if it
+ * had been read once.
  */
 #ifndef ES_JUDGING_H
 #define ES_JUDGING_H

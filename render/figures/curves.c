@@ -209,9 +209,9 @@ static void share_range(es_curves_sheet *sheet)
         sheet->blocks[i].range = all;
 }
 
-/* Extends the range of the values to the range of the y axis. The axis includes
- * zero unless zero is far from the values or the axis is limited, and is never
- * empty. */
+/* Extends the range of the values to the range of the y axis. The axis is never
+ * empty. It includes zero unless zero is far from the values or the axis has a
+ * limit. */
 static void choose_range(es_range *range, const es_curves *figure)
 {
     double reference = figure->reference;

@@ -430,8 +430,8 @@ static es_status draw_block(const es_page *page, size_t i)
     return ES_OK;
 }
 
-/* Turns the panels into thumbnails without axes. If all subtitles are equal,
- * the note contains this subtitle instead. */
+/* Turns the panels into thumbnails without axes. If all panels have the same
+ * subtitle, it is moved to the note. */
 static void shrink(heatmap_sheet *sheet)
 {
     const es_heatmap *figure = sheet->figure;

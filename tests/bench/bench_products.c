@@ -103,8 +103,8 @@ static void compare(const char *name, es_product shape, bool adds, int rounds,
     free(a), free(b), free(c), free(a_bf16), free(b_bf16);
 }
 
-/* Compares the libraries on y (rows,n_out) = x W: forward pass, input gradient
- * and weight gradient. */
+/* Compares the libraries on the products of y = x * W, where y is (rows,n_out):
+ * forward pass, input gradient and weight gradient. */
 static void compare_linear(const char *name, int rows, int n_in, int n_out,
                            bool transposed, int rounds, totals *sum)
 {

@@ -66,7 +66,7 @@ static long n_again(const cuda_place *place)
     return counts(place) ? counts(place)->again : 0;
 }
 
-/* Checks a problem whose numbers are all finite. No row may be flagged for
+/* Checks the results for inputs that are all finite. No row may be flagged for
  * recomputation, except the last 16 rows in the forward pass, if they include
  * padding whose sum of weights is 0. */
 static void check(whole_problem w)
@@ -323,9 +323,9 @@ static void test_cuda_attention__flat(void **state)
 
 /* --- non-finite numbers --------------------------------------------------- */
 
-/* Runs a problem in which one number at position 37 of 90 has been replaced by
- * `value`, which is not finite. The position lies inside tiles of 16, 32 and 64
- * rows. */
+/* Computes an attention in which one number at position 37 of 90 has been
+ * replaced by `value`, which is not finite. The position lies inside tiles of
+ * 16, 32 and 64 rows. */
 static attention_problem run_spoilt(const cuda_place *place, int power,
                                     es_precision precision, int column,
                                     float value)

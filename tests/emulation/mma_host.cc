@@ -69,8 +69,8 @@ PLAIN static void gather(float a[M][K], float b[K][N], float d[M][N],
     }
 }
 
-/* Computes d += a b. The terms of each element are added in the order of k, and
- * the loop over a row of d can be vectorised. */
+/* Adds the matrix product a * b to d. The terms of each element are added in
+ * the order of k, and the loop over a row of d can be vectorised. */
 PLAIN static void multiply_add(float (*__restrict d)[N], const float (*a)[K],
                                const float (*b)[N])
 {

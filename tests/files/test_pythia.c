@@ -36,8 +36,8 @@ static int rotated(int width)
 }
 
 /* Rotates each pair c of every head by multiplying it, as a complex number, by
-   exp(i sign position / 10000^(2c/r)), where r is the number of rotated
-   dimensions of a head. */
+   exp(i * sign * position / 10000^(2c/r)), where i is the imaginary unit and r
+   is the number of rotated dimensions of a head. */
 static void reference(double *out, const float *qkv, const es_attention *a,
                       double sign)
 {

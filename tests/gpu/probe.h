@@ -35,9 +35,9 @@ typedef struct es_probe {
     void (*close)(es_device *device);
     es_status (*status)(es_device *device);
 
-    /** Computes d (16,8) = a (16,16) b (16,8) with es_ldmatrix and es_mma,
-     *  where a and b are bf16 or fp16. If b_transposed is true, b is stored as
-     *  (8,16). */
+    /** Computes the matrix product d = a * b with es_ldmatrix and es_mma, where
+     *  d is (16,8), a is (16,16) and b is (16,8); a and b are bf16 or fp16. If
+     *  b_transposed is true, b is stored as (8,16). */
     void (*multiply)(es_device *device, float *d, const uint16_t *a,
                      const uint16_t *b, bool bf16, bool b_transposed);
 

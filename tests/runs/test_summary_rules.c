@@ -244,9 +244,9 @@ static void assert_same_as_finished(es_ruled *ruled, const char *path,
     assert_int_equal(n, ruled->n);
 }
 
-/* Judges a file repeatedly while it is written. Between two readings, a random
-   number of samples is added (one, several, or all that remain). Returns the
-   number of episodes. */
+/* Evaluates the flags and rules of a file repeatedly while it is written.
+   Between two readings, a random number of samples is added (one, several, or
+   all that remain). Returns the number of episodes. */
 static size_t follow_one(void **state, uint64_t seed)
 {
     char name[32];

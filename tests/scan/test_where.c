@@ -36,8 +36,8 @@ static es_run_summary run_of(const char *arch, float eval_ppl, es_flag *flag)
                             .n_flags = flag ? 1 : 0};
 }
 
-/* Checks the conditions, which are separated by bars. All must hold for the run
-   if `wanted` is true, and none if it is false. */
+/* Checks conditions, which are separated by bars. If `wanted` is true, every
+   condition must hold for the run; otherwise, none may hold. */
 static void assert_each(const es_run_summary *run, bool wanted,
                         const char *conditions)
 {

@@ -83,8 +83,8 @@ static void set_file_limit(rlim_t bytes)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* The limit stops the writing of the file or its journal at many different
-   places, also in the middle of a page. */
+/* A limit on the size of files stops the writing of the ledger or its journal
+   at many different places, also in the middle of a page. */
 TEST(a_file_size_limit_is_named)
 {
     int n_failed = 0;

@@ -193,8 +193,8 @@ static void add_gpt2(writing *w)
 }
 
 /**
- * Adds GPT-NeoX's query_key_value, whose outputs are (H, 3 d_k), so the rows of
- * q, k and v of each head are adjacent.
+ * Adds GPT-NeoX's query_key_value, whose outputs are (H, 3 * d_k), so the rows
+ * of q, k and v of each head are adjacent.
  */
 static void add_query_key_value(const writing *w, int layer)
 {

@@ -10,8 +10,8 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-/* Reports that inotify cannot watch `object`. This is not an error, because the
- * poll interval still triggers rounds. The text of strerror would be
+/* Reports that inotify cannot watch `object`. This is not an error, because
+ * files are still checked at the poll interval. The text of strerror would be
  * misleading: ENOSPC and EMFILE from inotify do not mean a full disk or too
  * many open files. */
 static void report_unwatched(const char *object, int error)

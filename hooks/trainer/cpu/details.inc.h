@@ -57,8 +57,8 @@ static void add_moments_in_double(double out[7], const float *x, const float *y,
 }
 
 /* N_SUMS is the number of sums that add_run computes. With u = x - centre,
- * these are the sums of u, u^2, u^3, u^4, of the squares of x - a y, and of the
- * squares of y. */
+ * these are the sums of u, u^2, u^3, u^4, of the squares of x - a * y, and of
+ * the squares of y. */
 enum { N_SUMS = 6 };
 
 static inline void add_lanes(wide *to, vec x)
@@ -136,7 +136,7 @@ static void add_shifted(double out[4], const double u[4], double c, double n)
 }
 
 /* Adds the moments of n numbers to `out`; n is a multiple of LANES and at least
- * 4 LANES. Recomputes the moments in double if a float sum overflows or
+ * 4 * LANES. Recomputes the moments in double if a float sum overflows or
  * underflows. */
 static KNOWN void add_moments_of(double out[7], const float *x, const float *y,
                                  float a, size_t n)

@@ -19,8 +19,9 @@ static inline size_t es_number_size(es_number_type type)
     return type == ES_NUMBER_F32 ? sizeof(float) : sizeof(es_bfloat);
 }
 
-/** Shape of a product C (m,n) = op(A) (m,k) op(B) (k,n), where op may transpose
- *  its operand. All matrices are stored row by row. */
+/** Shape of a matrix product C = op(A) * op(B), where C is (m,n), op(A) is
+ *  (m,k) and op(B) is (k,n); op may transpose its operand. All matrices are
+ *  stored row by row. */
 typedef struct es_product {
     int m, n, k;                      /* sizes; m and n are at least 1 */
     bool a_transposed, b_transposed;  /* true if A is stored as (k,m), or B
@@ -32,8 +33,8 @@ typedef struct es_product {
 } es_product;
 
 /**
- * A product C = residual + bias + op(A) op(B), computed in float32 and rounded
- * once to the type of C.
+ * A matrix product C = residual + bias + op(A) * op(B), computed in float32 and
+ * rounded once to the type of C.
  *
  *   c         written; must not overlap a, b
  *   residual  in the layout of c; NULL is treated as 0; may be c itself

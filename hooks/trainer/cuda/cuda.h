@@ -61,9 +61,9 @@ const es_mem *es_cuda_weights(const es_backend *backend, const es_mem *weights,
 /** Frees all copies of weights. */
 void es_cuda_drop_copies(es_backend *backend);
 
-/** Return the size of the scratch memory in bytes that operations with these
- *  largest sizes need. Each file that uses scratch memory has such a function;
- *  `prepare` reserves the largest result. */
+/** Return the bytes of scratch memory that the operations of one file need if
+ *  no size exceeds `largest`. Each file that uses scratch memory has such a
+ *  function; `prepare` reserves the largest result. */
 size_t es_cuda_attention_scratch(const es_extents *largest);
 size_t es_cuda_linear_scratch(const es_extents *largest);
 size_t es_cuda_normed_scratch(const es_extents *largest);
