@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: samples/gpu-replicate.sh ARCH MINUTES
 #        make gpu-replicate ARCH=... MINUTES=...
-# Trains GPT-2 small (L=12, H=12, d=768, T=128) with the published settings and an
-# effective batch of 512, in bf16 on the GPU for about MINUTES. The number of steps is
+# Trains GPT-2 small (12 layers, 12 heads, width 768, context 128) with the published settings
+# and an effective batch of 512, in bf16 on the GPU for about MINUTES. The number of steps is
 # chosen to fit this time, so that the learning rate schedule ends with the run.
 # The run file is kept in OUT; no checkpoint is written.
 #

@@ -1001,9 +1001,9 @@ static es_status copy_rows(lane *l, es_reader *reader)
 }
 
 /**
- * Advances the lane in a file that grows. The row at step l->last may have been
- * deleted in the meantime, because the run may have been resumed at an earlier
- * step.
+ * Advances the lane (the read position in one series) in a file that grows. The
+ * row at step l->last may have been deleted in the meantime, because the run
+ * may have been resumed at an earlier step.
  */
 static es_status advance_copy(lane *l, es_reader *reader)
 {
@@ -1024,8 +1024,8 @@ static es_status advance_copy(lane *l, es_reader *reader)
     return ES_OK;
 }
 
-/** Advances the lane to its next row. Returns ES_DONE if there are no more
- *  rows. */
+/** Advances the lane (the read position in one series) to its next row. Returns
+ *  ES_DONE if there are no more rows. */
 static es_status advance_lane(lane *l, es_reader *reader)
 {
     if (l->steps)
@@ -1174,7 +1174,8 @@ es_status es_cursor_open_run(es_cursor **out, es_reader *reader, size_t run)
     return ES_OK;
 }
 
-/** Advances the top lane after the caller has received its row. */
+/** Advances the top lane of the cursor's heap, after the caller has received
+ *  its row. */
 static es_status pass_top(es_cursor *cursor)
 {
     es_status status = advance_lane(cursor->heap[0], cursor->reader);

@@ -24,9 +24,9 @@
  * **Layout.** Arrays may have any strides, which are counted in numbers, not in
  * bytes. es_strides_bhtd returns the strides of an array (B,H,T,D),
  * es_strides_bthd those of an array (B,T,H,D). A packed projection (B,T,3,H,D)
- * is read in place with row stride 3HD. Numbers within a row are contiguous.
- * The types are float32, and bfloat16 and float16, which are passed as their 16
- * bits and converted exactly.
+ * is read in place with row stride 3 * H * D. Numbers within a row are
+ * contiguous. The types are float32, and bfloat16 and float16, which are passed
+ * as their 16 bits and converted exactly.
  *
  * **Keys.** A causal row i sees keys j <= query_offset + i. The offset is 0 for
  * training and S - T for decoding with a cache, where the T new queries are at
@@ -100,8 +100,7 @@ typedef struct es_attention_shape {
 
     /* The following members define how a product q.k becomes a score. */
     double scale;   /* factor of scores; 0: 1 / sqrt(D) */
-    double softcap; /* c: scores are c tanh(score / c); 0: no
-                       softcap */
+    double softcap; /* c: scores become c * tanh(score / c); 0: no softcap */
     /* (H,T), divisors of the scores; NULL: 1 everywhere */
     const float *temperature;
     const float *sink_logits; /* (H), logits of learnt sinks; NULL: no sinks */
@@ -237,20 +236,21 @@ ES_API es_status es_rows_reduce(const es_heads *heads, const es_rows *rows,
 
 /**
  * Computes the Shannon entropy of every attention row from its weights: e =
- * -sum_j a_ij ln(a_ij + 1e-9) over the visible keys (AERO, eq. 10). The weights
- * of a row need not add up to 1.
+ * -sum_j a_ij * ln(a_ij + 1e-9) over the visible keys (AERO, eq. 10). The
+ * weights of a row need not add up to 1.
  *
  *   rows  (B,H,T)    receives the statistics, except lse and max_logit
  *   att   (B,H,T,S)
  *
- * e agrees with the double-precision result to 5e-7 (1 + sum_j |a_j ln(a_j +
- * 1e-9)|), which for a softmax is 5e-7 (1 + e); typically to 1e-7 (1 + e). Rows
- * with non-finite or negative weights are computed in double precision. The
- * speed is limited by reading memory.
+ * The largest error of e, compared with the double-precision result, is
+ * 5e-7 * (1 + sum_j |a_ij * ln(a_ij + 1e-9)|), which for a softmax is
+ * 5e-7 * (1 + e). A typical error is 1e-7 * (1 + e). Rows with non-finite or
+ * negative weights are computed in double precision. The speed is limited by
+ * reading memory.
  *
  * Returns ES_OK; ES_EARGUMENT if the shape is invalid (a size below 1 or too
  * large, or n_kv_heads that does not divide n_heads) or an input is NULL;
- * ES_ENOMEM: only a mask needs memory, 8 bytes per key.
+ * ES_ENOMEM (only a mask needs memory, 8 bytes per key).
  */
 ES_API es_status es_entropy_probs(const es_rows *rows,
                                   const es_entropy_input *att,

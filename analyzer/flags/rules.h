@@ -34,7 +34,7 @@ typedef enum es_rule_comparison {
     ES_N_RULE_COMPARISONS
 } es_rule_comparison;
 
-/** The quantity that the threshold is multiplied by. */
+/** The quantity by which a rule's threshold is multiplied. */
 typedef enum es_rule_reference {
     ES_RULE_NUMBER,   /* 1 */
     ES_RULE_CEILING,  /* ceiling of the entropy, ln(T!)/T; if the ceiling is
@@ -67,7 +67,8 @@ typedef struct es_rule {
     es_rule_aggregate aggregate;
     es_rule_comparison comparison;
     es_rule_reference reference;
-    double threshold; /* the threshold, as a multiple of the reference */
+    double threshold; /* multiple of `reference`, or a plain number if the rule
+                         has no reference */
     double share; /* smallest share of heads, for ES_RULE_SHARE; default 0.5 */
     double end;   /* threshold (for ES_RULE_SHARE: smallest share) at which an
                      open episode continues; NaN: the same as for opening */
@@ -92,8 +93,8 @@ const char *es_rule_comparison_name(es_rule_comparison); /* "at_least" */
 const char *es_rule_reference_name(es_rule_reference);
 const char *es_rule_action_name(es_rule_action); /* "none", "stop" */
 
-/** Returns the value that is worse for the rule, which is farther beyond its
- *  threshold. Either value may be NaN. */
+/** Returns the worse of two values, which is the one that is farther beyond the
+ *  rule's threshold. Either value may be NaN. */
 double es_rule_worse(const es_rule *rule, double a, double b);
 
 /**

@@ -35,8 +35,8 @@ typedef struct es_rule_state {
     es_rule rule;
     size_t n_layers, n_heads; /* numbers of layers and heads of the run */
     size_t n_units;           /* L*H, L or 1 */
-    size_t n_references;      /* number of heads, layers or runs that have a
-                                 reference value: n_units, or L*H for a share */
+    size_t n_references;      /* number of reference values: one per unit, or
+                                 L*H for ES_RULE_SHARE */
     double ceiling; /* ceiling of the run; NaN if it is unknown or is 0 because
                        T = 1 */
     int64_t warm_up_end;

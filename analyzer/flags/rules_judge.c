@@ -204,8 +204,8 @@ static void join_episode(es_rule_state *state, size_t index)
     case ES_RULE_LAYER_MAX:
         state->layers[index] = 1;
         break;
-    default: /* a share or a value of the whole run: mark_share marks the
-                heads of a share, and a value of the run has no heads to mark */
+    default: /* nothing to mark here: mark_share marks the heads of a share, and
+                a value of the whole run belongs to no head */
         break;
     }
 }

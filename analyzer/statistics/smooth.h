@@ -19,8 +19,8 @@
  *   weights  (window / 2 + 1) scratch, overwritten
  *   space    (n) scratch, overwritten
  *
- * Costs O(n window), does not allocate memory, and may be called from any
- * thread.
+ * Takes O(n * window) time, does not allocate memory, and may be called from
+ * any thread.
  */
 void es_stats_smooth(float *values, size_t n, size_t window, double *weights,
                      float *space);
@@ -44,8 +44,8 @@ void es_stats_smooth(float *values, size_t n, size_t window, double *weights,
  * ES_SPIKE_DEVIATIONS times 1.4826 times the median distance of the window's
  * values from the median (Hampel, J. Am. Stat. Assoc. 69 (1974)). A spike also
  * lies above both of its neighbours or below both, so it is never the first or
- * last value of a section. Costs O(n window log window). Returns ES_OK;
- * ES_EUSAGE if built without GSL; ES_ENOMEM.
+ * last value of a section. Takes O(n * window * log(window)) time. Returns
+ * ES_OK; ES_EUSAGE if built without GSL; ES_ENOMEM.
  */
 es_status es_stats_spikes(float *out, const float *values, size_t n,
                           size_t window) ES_MUST_USE;

@@ -1,6 +1,7 @@
-/* Prints the table of entropy-scan cost, which has a row for each model with
- * its modelled costs and their intervals, and below the table the measurements
- * and inventories. */
+/* Prints the table of entropy-scan cost: one row for each model, with its
+ * modelled costs and their intervals. Below the table, prints the
+ * costs that run files contain as measured and, with --inventory, lists of the
+ * models' operations. */
 #include "cli/cost/cost.h"
 
 #include "cli/output/grid.h"

@@ -124,8 +124,8 @@ static int compare_uuid(const void *a, const void *b)
 }
 
 /**
- * Appends the runs of a file to the index; `reader` reads this file, `path` is
- * its number.
+ * Appends the runs of a file to the index. `reader` reads this file; `path` is
+ * the index of the file among all inputs.
  */
 static es_status append_runs(es_run_index *index, es_reader *reader,
                              size_t path)

@@ -61,8 +61,9 @@ bool es_import_is_blank(const es_line *line);
 es_status es_import_number(float *out, const es_cells *cells,
                            const char *text) ES_MUST_USE;
 
-/** Reads an integer in [low, high], which may be written as "3.0"; cuts `text`
- *  at the decimal point. The error message names the cell. */
+/** Reads an integer in [low, high] from a cell. The cell may contain a decimal
+ *  point, as in "3.0", at which `text` is truncated. The error message names
+ *  the cell. */
 es_status es_import_whole(int64_t *out, const es_cells *cells, char *text,
                           int64_t low, int64_t high) ES_MUST_USE;
 

@@ -13,7 +13,7 @@ es_status es_run_shape_read(es_cost_model *out, const es_run_summary *run,
                             const char *figure) ES_MUST_USE;
 
 /**
- * Computes the number of tokens per training step: batch x ctx of the run,
+ * Computes the number of tokens per training step: batch * ctx of the run,
  * multiplied by "accumulate" of its configuration (1 if absent). Returns ES_OK;
  * ES_ENOTFOUND if batch or ctx is unknown; the errors of es_reader_open.
  */

@@ -325,7 +325,7 @@ es_status es_draw_nans(es_picture **out, es_drawing *drawing)
 /* --- slopes ---------------------------------------------------------------*/
 
 /* Reads the slope of each layer. If all layers have the same slope, keeps one
- * line. Layers are compared bit by bit, so that NaN equals NaN. */
+ * line. Slopes are compared as bit patterns, so that NaN equals NaN. */
 static es_status load_slopes(panel *out, es_drawing *drawing, size_t index)
 {
     const es_run_summary *run = drawing->runs[index];

@@ -30,10 +30,10 @@ enum {
 typedef enum es_medium {
     ES_MEDIUM_SCREEN, /* a screen: the content has its natural width */
     ES_MEDIUM_COLUMN, /* a column of a two-column paper, 3.25 inches */
-    ES_MEDIUM_PAGE,   /* both columns of a paper, 6.75 inches */
+    ES_MEDIUM_PAGE,   /* page width of a two-column paper, 6.75 inches */
     /* A slide of 13.33 x 7.5 inches with letters twice as large. */
     ES_MEDIUM_SLIDE,
-    ES_MEDIUM_ICML,   /* a column in the ICML style, 3.25 inches */
+    ES_MEDIUM_ICML,   /* a column of the ICML style, 3.25 inches */
     ES_MEDIUM_NEURIPS /* the text width of the NeurIPS style, 5.5 inches */
 } es_medium;
 
@@ -87,7 +87,8 @@ typedef struct es_figure_options {
     /* (n_parts) figures on the composite page. */
     es_figure_kind parts[ES_COMPOSITE_MOST];
     size_t n_parts;
-    /* (n_composite) name of the composite page, such as "heatmap+curves" */
+    /* name of the composite page, such as "heatmap+curves"; n_composite bytes,
+     * not NUL-terminated */
     const char *composite;
     size_t n_composite;
     bool letters; /* true: label the panels (a), (b), ... */
@@ -118,8 +119,8 @@ typedef struct es_figure_options {
                                es_figure_groups */
     /* for curves and loss: smoothing window in samples; 0: no smoothing */
     int64_t smooth;
-    int64_t spikes; /* for curves and loss: window in samples in which spikes
-                       are searched for; 0: no search */
+    int64_t spikes; /* for curves and loss: number of samples in the window of
+                       the spike search; 0: spikes are not searched for */
     bool trends;    /* for curves: true to draw a dashed trend per layer */
     bool by_head;   /* for curves and maps: true to show the heads of `layer` */
     int64_t layer;
@@ -263,7 +264,8 @@ es_status es_figure_draw_runs(es_picture **out, es_figure_kind kind,
  *   n_fitting  their number; 0 if they are too few for the figure, such as a
  *              single run for a difference
  *
- * Returns ES_OK; the first error of reading a run, after all runs were tried.
+ * Returns ES_OK, or the first error that occurred while a run was read; an
+ * error does not prevent the other runs from being tried.
  */
 es_status es_figure_fitting(const es_run_summary **fitting, size_t *n_fitting,
                             es_figure_kind kind,

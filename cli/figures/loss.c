@@ -60,9 +60,9 @@ typedef struct tail {
 /*
  * Finds the largest finite value of a line from step `from` on (of the upper
  * bounds if seeds are merged). Outliers are ignored, because they would flatten
- * all other values. An outlier is more than 3 d above the 95% quantile, where d
- * is the distance between the 5% and the 95% quantile.
- * */
+ * all other values. An outlier is more than 3 * d above the 95% quantile, where
+ * d is the distance between the 5% and the 95% quantile.
+ */
 static es_status measure_tail(tail *out, es_drawing *drawing,
                               const es_group_lines *lines, double from)
 {

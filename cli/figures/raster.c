@@ -26,8 +26,9 @@ typedef struct survey {
      * candidate. */
     uint64_t intervals[N_INTERVALS];
     size_t counts[N_INTERVALS]; /* 0 if free */
-    uint64_t interval;          /* the most frequent interval; the smallest if
-                                   several are equally frequent */
+    uint64_t interval;          /* most frequent interval between samples, in
+                                   steps; the smallest if several are equally
+                                   frequent */
     /* (n_rows) sum of the finite values of each row. */
     double *sums;
     /* (n_rows) number of finite values of each row. */

@@ -70,8 +70,8 @@ void es_thin_finish(es_thin *thin)
     thin->low.distance = thin->high.distance = 0;
 }
 
-/* Makes the sample the candidate `to` if its distance from the first sample of
- * the group is larger than that of the present candidate. */
+/* Replaces the candidate `to` by the sample if the sample's distance from the
+ * first sample of the group is larger. */
 static void consider(es_thin *thin, es_thin_candidate *to, int64_t step,
                      const float *values, double distance)
 {

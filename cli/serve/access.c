@@ -1,5 +1,5 @@
-/* Makes the token, and checks the tokens, cookies, host names and origins of
-   requests. */
+/* Creates the access token of the server, and checks the tokens, cookies, host
+   names and origins of requests. */
 #include "cli/serve/access.h"
 
 #include "store/crc32c.h"

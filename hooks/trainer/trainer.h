@@ -78,8 +78,8 @@ es_status es_trainer_new_on(es_trainer **out, const es_settings *settings,
  *   from       checkpoint to resume from; NULL: train from the beginning
  *   unchecked  (size) written: one line with the reason why the back-end could
  *              not be opened on this machine, or "" if it was opened. If it was
- *              not opened, some settings may not have been checked against its
- *              abilities
+ *              not opened, the function may not have checked that the back-end
+ *              supports all settings
  *
  * Returns the statuses of es_trainer_new and es_trainer_resume.
  */
@@ -148,7 +148,7 @@ es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,
                               int64_t first, int64_t n) ES_MUST_USE;
 
 /** Same as es_trainer_hold_out, but always with exact inference, and without
- *  measuring. */
+ *  measuring heads and layers. */
 es_status es_trainer_hold_out_exact(es_trainer *trainer, es_losses *out,
                                     int64_t first, int64_t n) ES_MUST_USE;
 

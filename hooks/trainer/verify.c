@@ -281,8 +281,8 @@ static size_t n_rows(const es_model_config *config)
            (size_t)config->n_head * (size_t)config->ctx;
 }
 
-/* Writes the row entropies, as the case defines them, to r->floats
- * (L,B,H,T). */
+/* Writes the entropies of rows to r->floats (L,B,H,T), computed from normalised
+ * or from unnormalised weights as the case specifies. */
 static es_status take_entropies(run *r)
 {
     const size_t n = n_rows(&r->it.config);
@@ -415,8 +415,8 @@ static es_status compare_rows(run *r)
     return ES_OK;
 }
 
-/* Converts derivatives with respect to ln t in r->floats (n) to derivatives
- * with respect to t, where dL/dt = dL/dln t / t. */
+/* Converts derivatives with respect to ln(t) in r->floats (n) to derivatives
+ * with respect to the temperature t: dL/dt = (dL/d ln(t)) / t. */
 static es_status to_temperature_gradients(run *r, size_t array, size_t n)
 {
     float *log_t = NULL;

@@ -57,7 +57,8 @@ typedef struct es_overview {
     size_t n_more;
     const char *row_word;   /* noun for a row in texts, such as "run" */
     const char *value_text; /* "perplexity" */
-    /* Titles of the columns of heads and layers. */
+    /* Titles of the column that shows the heads and of the column that shows
+     * the layers. */
     const char *heads_text, *layers_text;
     /* Ends of the colour scale of the layers, as in a heatmap. */
     double low, high;
@@ -79,8 +80,9 @@ typedef struct es_overview {
  * others together. The scale is logarithmic if its largest value is more than
  * twenty times its smallest. All rows share the scales, and a layer has the
  * same horizontal position in every row. If a height is requested, rows that do
- * not fit are left out, and the last line reports their number. O(rows (columns
- * + layers + flags)). Returns the same statuses as es_heatmap_draw.
+ * not fit are left out, and the last line reports their number. Takes O(rows *
+ * (columns + layers + flags)) time. Returns the same statuses as
+ * es_heatmap_draw.
  */
 es_status es_overview_draw(es_picture **out,
                            const es_overview *figure) ES_MUST_USE;

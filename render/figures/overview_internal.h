@@ -17,7 +17,7 @@ typedef struct es_overview_sheet {
     es_color_scale scale;
     double *text_widths; /* (n_columns + 3) natural widths of the columns for
                             settings, value, flag and status */
-    /* (n_columns + 3) the same columns, as placed on the page. */
+    /* (n_columns + 3) left ends and widths of these columns on the page. */
     es_overview_span *texts;
     es_overview_span dots, heads, layers, time;
     es_overview_span beside; /* column for percentages that are too wide for
@@ -25,9 +25,10 @@ typedef struct es_overview_sheet {
     double letters;          /* font size of all texts */
     double gap;
     size_t most_layers;
-    size_t most_beside; /* largest number of such percentages in a row */
-    double most;    /* largest value on the value scale; INFINITY: no limit */
-    es_range range; /* range of the values up to `most` */
+    size_t most_beside; /* largest number of percentages in this column in any
+                           row */
+    double most;        /* upper end of the value axis; INFINITY: no limit */
+    es_range range;     /* range of the values up to `most` */
     /* Decimals of the printed values; -1: print four significant digits. */
     int decimals;
     double last_step;

@@ -28,8 +28,8 @@ typedef struct es_scatter {
 
 /** Sets on_front[i] to true for every point i on the Pareto front. A point is
  *  on the front if no other point is lower in one coordinate without being
- *  higher in the other. Points that are not drawn are not on the front.
- *  O(n^2). */
+ *  higher in the other. Points that are not drawn are not on the front. Takes
+ *  O(n^2) time. */
 void es_scatter_front(bool *on_front, const es_scatter *figure);
 
 /**
@@ -40,8 +40,8 @@ void es_scatter_front(bool *on_front, const es_scatter *figure);
  * A label is drawn next to its point. If there is no space, the label is a
  * little farther away and a line connects it to the point. If there is no space
  * for that either, the point gets a number and the label is listed below the
- * figure. Labels touch neither each other nor other points. O(n^2). Returns the
- * same statuses as es_heatmap_draw.
+ * figure. Labels touch neither each other nor other points. Takes O(n^2) time.
+ * Returns the same statuses as es_heatmap_draw.
  */
 es_status es_scatter_draw(es_picture **out,
                           const es_scatter *figure) ES_MUST_USE;

@@ -16,8 +16,8 @@ def outer(bits):
 
 
 def capacity(log_n, bits):
-    """Returns the largest number of levels, of `bits` bits each, that has 128 bits of
-    security."""
+    """Returns the largest number of levels, of `bits` bits each, that still provides
+    128 bits of security."""
     return (seal.CoeffModulus.MaxBitCount(1 << log_n) - 2 * outer(bits)) // bits
 
 

@@ -84,9 +84,9 @@ def train(trial, command, run, grace=30.0, **options):
     ended, as in `entropy-scan --json`.
 
     Checks the run like EntropyPruning(trial, run, **options). If the trial is pruned,
-    requests the command to stop, terminates it after `grace` seconds, and raises
-    optuna.TrialPruned. Raises RuntimeError with the last lines of output if the
-    command fails by itself."""
+    makes the command stop through the file RUN.stop, terminates it if it still runs
+    after `grace` seconds, and raises optuna.TrialPruned. Raises RuntimeError with the
+    last lines of output if the command fails by itself."""
     if os.path.exists(run):
         raise RuntimeError(f"{run}: already exists")
     prune = EntropyPruning(trial, run, **options)

@@ -134,8 +134,8 @@ static void test_entropy_kernels__long_rows_agree(void **state)
 }
 
 /**
- * Compares every 97th row of a causal context of T = 2100. The rows of so long
- * a context are computed in several parts, and the keys in several blocks.
+ * Compares every 97th row of a causal context of 2,100 tokens. A context this
+ * long is computed in several groups of rows and several blocks of keys.
  */
 static void test_entropy_kernels__a_long_context_agrees(void **state)
 {

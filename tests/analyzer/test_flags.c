@@ -5,7 +5,8 @@
 #include "tests/support/paper.h"
 #include "tests/support/test.h"
 
-/* Two layers of five heads with T = 128: the ceiling is 3.878. */
+/* Two layers of five heads with the context length 128; the ceiling of the
+ * entropy is 3.878. */
 static const es_judge_run small = {.n_layers = 2, .n_heads = 5, .ctx = 128};
 #define N_VALUES 10
 #define HEALTHY 2.0F

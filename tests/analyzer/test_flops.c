@@ -12,8 +12,8 @@ static es_cost_shape shape_of(const char *arch, int64_t n_layer, int64_t d)
     return shape;
 }
 
-/* Asserts that counts, in billions, agree with the published numbers, which
-   have one decimal. */
+/* Asserts that FLOP counts, in billions, agree with the published numbers,
+   which have one decimal. */
 static void expect(const char *arch, int64_t n_layer, int64_t ctx, double ffn,
                    double attention)
 {
@@ -26,7 +26,8 @@ static void expect(const char *arch, int64_t n_layer, int64_t ctx, double ffn,
                  flops.attention, attention);
 }
 
-/* The expected counts are AERO's counts for GPT-2 with d = 768. */
+/* The expected counts are those that AERO publishes for GPT-2 with the width
+ * 768. */
 TEST(published_counts_are_met)
 {
     expect("SM+LN+G", 12, 128, 14.5, 7.7);
@@ -40,8 +41,8 @@ TEST(published_counts_are_met)
     expect("SM+ScFuFFNi6", 12, 128, 0.9, 7.7);
 }
 
-/* Counts a model with L = 2, d = 3, T = 5; the expected counts were computed by
-   hand. */
+/* Counts a model with 2 layers, width 3 and context length 5. The expected
+   counts were computed by hand. */
 TEST(operations_are_counted_exactly)
 {
     es_cost_shape shape = shape_of("SM+R", 2, 3);
@@ -54,7 +55,8 @@ TEST(operations_are_counted_exactly)
     assert_true(es_flops_forward(&shape, 5).ffn == 5 * 2 * 9);
 }
 
-/* The FFN costs more than attention if T is below 8d/3. */
+/* The FFN costs more than attention if the context length is below 8/3 of the
+ * model's width. */
 TEST(an_ffn_costs_more_than_attention_below_a_length)
 {
     es_cost_shape shape = shape_of("SM+LN+G", 5, 768);
@@ -138,8 +140,8 @@ TEST(the_parts_of_layers_are_counted)
     assert_true(s.norms == 8 && s.ffns == 3 && s.swiglus == 1 && s.gelus == 2);
 }
 
-/* A gate adds one matrix per layer and nothing else. Tested with L = 5, d = 48,
-   T = 7. */
+/* A gate adds one matrix per layer and nothing else. The model has 5 layers and
+   the width 48; the context length is 7. */
 TEST(a_gate_adds_one_matrix_product)
 {
     const es_cost_shape plain = shape_of("SM+LN+G", 5, 48);
@@ -150,8 +152,9 @@ TEST(a_gate_adds_one_matrix_product)
     assert_true(a.ffn == b.ffn);
 }
 
-/* The simplified block has two matrices, and both of its products skip the
-   zeros of the causal matrix. Tested with L = 2, d = 3, T = 5. */
+/* The attention of a simplified block has two weight matrices instead of four,
+   and both products with the attention matrix skip its causal zeros. The model
+   has 2 layers and the width 3; the context length is 5. */
 TEST(simplified_attention_has_half_of_the_matrices)
 {
     es_cost_shape shape = shape_of("SM", 2, 3);
@@ -162,9 +165,9 @@ TEST(simplified_attention_has_half_of_the_matrices)
     assert_true(es_cost_weights(&shape) == whole - 2 * 2 * 9);
 }
 
-/* Tests the shape of Mistral 7B, which has d = 4096, 32 heads of width 128, 8
-   key and value heads, and an FFN of width 14336. Of its 7,241,732,096
-   parameters, 2 * 32000 d are embeddings and 65 d are norms. */
+/* Tests the shape of Mistral 7B, which has the width d = 4096, 32 heads of
+   width 128, 8 key and value heads, and an FFN of width 14336. Of its
+   7,241,732,096 parameters, 2 * 32000 * d are embeddings and 65 * d norms. */
 TEST(grouped_heads_and_swiglu_have_the_weights_of_a_published_model)
 {
     es_cost_shape shape = shape_of("SM+RN+SwiGLU", 32, 4096);
@@ -178,8 +181,8 @@ TEST(grouped_heads_and_swiglu_have_the_weights_of_a_published_model)
                 7241732096.0 - 64000 * 4096.0 - 65 * 4096.0);
 }
 
-/* Counts a model with L = 2, d = 6, T = 5, 3 heads of width 4, one key and
-   value head, and an FFN of width 7. */
+/* Counts a model of 2 layers and width 6 with 3 heads of width 4, one key and
+   value head, and an FFN of width 7. The context length is 5. */
 TEST(separate_widths_are_counted_exactly)
 {
     es_cost_shape shape = shape_of("SM+RN+SwiGLU", 2, 6);

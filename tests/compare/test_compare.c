@@ -57,7 +57,8 @@ static const char *text_at(const char *place)
     return es_json_text_at(root, place);
 }
 
-/* Checks the JSON member `place`_state, which says why a number is missing. */
+/* Checks the JSON member whose name is `place` followed by "_state". It says
+ * why a number is missing. */
 static void state_at(const char *place, const char *expected)
 {
     char member[128];
@@ -381,14 +382,13 @@ TEST(printed_numbers_are_in_the_json)
         size_t n = 0;
         compare_seeds(state, baselines[i]);
         gather_numbers(root, numbers, &n);
-        for (size_t run = 0; run < of.n; run++) { /* values that the JSON has
-                                                     in "runs", not in the
-                                                     comparison */
+        for (size_t run = 0; run < of.n; run++) { /* values that only the JSON
+                                                     member "runs" contains */
             for (int band = 0; band < ES_N_BANDS; band++)
                 numbers[n++] = es_bands_fraction(&of.runs[run]->bands, band);
             numbers[n++] = of.runs[run]->m;
         }
-        numbers[n++] = 2; /* the matrix refers to the runs by numbers */
+        numbers[n++] = 2; /* the matrix names the runs by numbers */
         numbers[n++] = 3;
         AUTO_FREE char *text = es_compared_text(&of, (es_table_options){0});
         assert_true(assert_all_printed(text, numbers, n) > 60);

@@ -16,8 +16,8 @@ static const es_tile_owner owners[] = {ES_OWN_QUERIES, ES_OWN_KEYS};
 
 /* --- blocks --------------------------------------------------------------- */
 
-/* Checks that every row of every head belongs to exactly one block, and that
- * the blocks with the most work come first. */
+/* Checks that every row of every head belongs to exactly one thread block, and
+ * that the blocks with the most work come first. */
 static void test_cuda_tiles__blocks_have_all_rows(void **state)
 {
     (void)state;
@@ -48,9 +48,9 @@ static void test_cuda_tiles__blocks_have_all_rows(void **state)
             }
 }
 
-/* Checks that a block visits, in complete tiles from the first position of its
- * range, all positions that its rows see, and no tile without such
- * positions. */
+/* Checks the range of positions that a thread block visits. The range must
+ * contain every position that the block's rows can see; it is divided into
+ * complete tiles, and each tile must contain at least one such position. */
 static void check_others(int n_ctx, int n_own, int n_other, es_tile_owner owner)
 {
     for (int first = 0; first < n_ctx; first += n_own) {
@@ -107,9 +107,10 @@ static void test_cuda_tiles__masks(void **state)
 
 /* --- shared memory -------------------------------------------------------- */
 
-/* Checks that each chunk is stored at a separate index. The same chunk of eight
- * rows, and eight chunks of one row (or of two rows), must be in eight
- * different groups of four banks of shared memory. */
+/* Checks that each chunk is stored at a separate index, and that chunks which
+ * are accessed together do not conflict in shared memory: the same chunk of
+ * eight rows, and eight consecutive chunks of one or two rows, must be in eight
+ * different groups of four banks. */
 static void check_chunks(int n_chunks)
 {
     int seen[64 * 16] = {0};
@@ -164,7 +165,7 @@ static void test_cuda_tiles__lanes_find_their_chunks(void **state)
 
 /* Writes the row and column of the element of a tile that lane `lane` receives
  * as 16-bit half i of the registers that ldmatrix x4 loads. According to the
- * manual, lane l passes the address of row l % 8 of matrix l / 8. */
+ * PTX manual, lane l passes the address of row l % 8 of matrix l / 8. */
 static void named(int *row, int *column, es_tile_spot spot(int), int lane,
                   int i, bool turned)
 {
@@ -186,8 +187,8 @@ static es_tile_spot right_spot(int lane)
 }
 
 /* Return the row and column of element i of the left operand (16,16), and the
- * row of element i of the right operand (16,8), as the manual describes them
- * for mma. */
+ * row of element i of the right operand (16,8), as the PTX manual specifies for
+ * the instruction mma. */
 static int left_row(int lane, int i)
 {
     return lane / 4 + i / 2 % 2 * 8;

@@ -27,7 +27,8 @@ static es_drawing drawing_of(const es_shown *shown)
                         .axis = "entropy (nats)"};
 }
 
-/* Returns the output of --json for the runs, which the caller frees. */
+/* Returns the text that --json prints for the runs. The caller frees the text.
+ */
 static char *json_of(const es_shown *shown)
 {
     char *text = NULL;

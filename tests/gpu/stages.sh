@@ -259,8 +259,9 @@ step() {
         (export ENTROPY_TRAIN_PLANS=$plans && checked "$train" "${options[@]}") ||
             failed=1
     done
-    # Measures steps of the last size once without overlapping kernels, and once without
-    # timing the candidates for matrix products.
+    # Measures training steps of the last size in SIZES twice more: without overlapping
+    # kernels, and without timing the algorithms that cuBLASLt proposes for a matrix
+    # product.
     for part in OVERLAP TUNING; do
         echo "== T x B = $size, ENTROPY_TRAIN_$part=off"
         (export "ENTROPY_TRAIN_$part=off" && checked "$train" "${options[@]}") ||
@@ -337,9 +338,9 @@ may_count() { # LOG: fails the stage if ncu may not read counters, according to 
 }
 
 # Measures four attention kernels for each T with ncu: the fifth forward pass
-# without statistics, the first forward pass with statistics, a backward pass
-# without dL/dE, and a backward pass with dL/dE. bench_attention.c first makes 5
-# warm-up calls of each variant.
+# without statistics, the first forward pass with statistics, and a backward
+# pass without and with a gradient of the entropies (dL/dE). bench_attention.c
+# first makes 5 warm-up calls of each variant.
 counters() {
     local failed=0 n_ctx which log=$TABLES/counters.log
     need ncu

@@ -149,7 +149,7 @@ TEST(a_run_ends_with_the_status_given)
     }
 }
 
-/* The requested ring is tiny, but frames of four megabytes must fit. */
+/* The requested ring buffer is tiny, but frames of four megabytes must fit. */
 TEST(largest_frames_fit)
 {
     const char *path = recording_path("large.db");

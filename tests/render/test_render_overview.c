@@ -96,7 +96,7 @@ TEST(a_value_far_away_does_not_stretch_the_scale)
     es_picture_free(picture);
 }
 
-/* A percentage that is wider than its segment stands beside the bar. */
+/* A percentage that is wider than its segment is drawn next to the bar. */
 TEST(small_shares_are_beside_the_bar)
 {
     es_overview_row rows[3];

@@ -217,8 +217,9 @@ def groups(browser, check):
 
 
 def losses(browser, check):
-    """The axis of losses fits the last two thirds of the runs; the values above it are
-    those of the program's figure, losses.svg."""
+    """The y axis of the losses ends at the largest value in the last two thirds of the
+    runs. Larger values are printed next to arrows, and are the same as in the
+    program's figure, losses.svg."""
     texts = lambda css: browser.js("return Array.from(document.querySelectorAll("
                                    "arguments[0]), (e) => e.textContent)", css)
     ticks = lambda: [float(t) for t in texts("#values .axis line + text")]

@@ -237,7 +237,8 @@ static void assert_all_differ(const labelled *l)
     }
 }
 
-/* The labels differ in the middle, which is cut when they are shortened. */
+/* The labels differ only in the middle, which is removed when they are
+ * shortened. */
 TEST(long_labels_are_shortened_and_still_differ)
 {
     enum { N = 4, LONG = 300 };
@@ -255,7 +256,8 @@ TEST(long_labels_are_shortened_and_still_differ)
     assert_all_differ(&l);
 }
 
-/* The architectures differ in the middle, which is cut. */
+/* The names of the architectures differ only in the middle, which is removed
+ * when they are shortened. */
 TEST(names_replace_labels_that_shortening_makes_equal)
 {
     enum { N = 3, LONG = 100 };

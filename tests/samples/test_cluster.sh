@@ -24,7 +24,8 @@ if ! cluster_start "$dir/cluster" 2; then
     exit
 fi
 
-# With this fake table of mounts the test folder is on nfs, where runs stay fragments.
+# According to this fake table of mounts, the test folder is on nfs, where runs are
+# recorded as fragments.
 echo "20 1 0:20 / $dir rw - nfs server:/ rw" >mounts
 export ENTROPY_MOUNTINFO=$dir/mounts
 

@@ -1,5 +1,5 @@
 /**
- * Tests merging run files: every run is copied bit by bit, and a run that
+ * Tests merging run files: every run is copied bit for bit, and a run that
  * occurs in several files is copied only once.
  */
 #include "store/merge.h"

@@ -28,9 +28,9 @@ layer() {
         xargs -r grep -nE '^#include "' /dev/null)
 }
 # The code that repeats the papers' experiments (hooks/trainer, analyzer/cost,
-# analyzer/polynomial) records and reads runs like any program, through entropyscan.h. The
-# other folders do not include it, except where entropy-scan estimates the cost of private
-# inference. tests/emulation replaces CUDA's headers.
+# analyzer/polynomial) records and reads runs like any program, through entropyscan.h. No
+# other folder includes its headers, except where entropy-scan estimates the cost of
+# private inference. tests/emulation replaces CUDA's headers.
 product='analyzer/(base|arch|heads|entropy|flags|statistics)/'
 costs='^cli/(cost/|runs/model\.[ch]$)'
 layer hooks/trainer 'analyzer/(base|arch|heads|cost|polynomial)/|hooks/(trainer/|entropyscan\.h)|tests/emulation/'
@@ -235,8 +235,8 @@ if git cat-file -e "$since^{commit}" 2>/dev/null; then
         awk 'length($0) > length($1) + 1 + 72')
 fi
 
-# Prints the files that are not formatted; checks them one by one only if the
-# group contains one.
+# Prints the files that are not formatted. First checks all files together, and
+# only if this fails each file separately.
 unformatted() { # FILE...
     clang-format --dry-run -Werror "$@" 2>/dev/null && return
     for file in "$@"; do

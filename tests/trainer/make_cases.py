@@ -21,7 +21,8 @@ CASES = {
     "t01_sm_t_cold": {"arch": "SM(t)+LN+G", "t": (2e-5, 2e-2), "small_qk": 0.03},
     "t02_ereg_sm_t": {"arch": "EReg(SM(t)+ScFuFFN)", "t": (5e-3, 5e-2),
                       "small_qk": 0.15, "ctx": 7, "n_head": 2},
-    # PowerSoftmax, whose weights sum to less than one, also with the regulariser
+    # PowerSoftmax, whose weights sum to less than one, without and with the
+    # entropy regulariser (EReg)
     "t03_psm4_ln_g": {"arch": "PSM(4,1e-2)+LN+G"},
     "t04_ereg_psm2": {"arch": "EReg(PSM(2,0.2)+R)", "n_head": 2, "ctx": 9},
     # activations that differ between layers
@@ -48,8 +49,8 @@ CASES = {
     # temperatures that are learnt directly; the smallest are below the allowed minimum
     "t05_sm_t_direct": {"arch": "SM(t,direct)+LN+G", "t": (4e-5, 4e-2),
                         "small_qk": 0.03, "n_layer": 3, "ctx": 7, "n_head": 2},
-    # all other parts of the architecture also differ between layers; n03 combines
-    # several kinds of FFNs with WNorm and with SNorm
+    # norms, activations, FFNs, WNorm and SNorm differ between layers; n03
+    # combines several kinds of FFNs with WNorm and with SNorm
     "n03_ereg_parts": {"arch": "EReg(SM(t)+LN[0-2]+LN[5]+G+ScFFN[2-3]+ScFuFFN[4-5]+"
                                "WNorm(QKV,FFN)[1-2]+WNorm(QKVO)[4]+SNorm(FFN)[0]+"
                                "SNorm(QK,FFN)[3]+SNorm(FFN)[4-5])",

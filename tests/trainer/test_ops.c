@@ -1,5 +1,5 @@
 /* Compares the operations of the CPU back-end, except attention, with plain
- * loops in double, with every variant of the kernels that this machine can
+ * loops in double precision. Tests every kernel variant that this machine can
  * run. */
 #include "hooks/trainer/cpu/cpu.h"
 #include "tests/support/arrays.h"
@@ -54,8 +54,8 @@ static void check_linear_input(int n, int n_in, int n_out, bool transposed)
                          sx);
 }
 
-/* Expects dW[a][b] += sum over i of x[i][a] dy[i][b], or the transposed result;
- * only the first `trained` biases have a gradient. */
+/* Expects dW[a][b] += sum over i of x[i][a] * dy[i][b], or the transposed
+ * result; only the first `trained` biases have a gradient. */
 static void check_linear_weight(int n, int n_in, int n_out, bool transposed,
                                 int trained)
 {
@@ -214,8 +214,8 @@ VARIANT_TEST(activations_are_accurate_at_extreme_inputs)
 
 /* --- layer norm ----------------------------------------------------------- */
 
-/* Returns the sum of dy y over all rows, as a function of x, weight and
- * bias. */
+/* Returns the sum of dy * y over all rows, where y is the norm of x with the
+ * given weight and bias. */
 static double norm_objective(const float *x, const float *w, const float *b,
                              const float *dy, int n, int width)
 {
@@ -375,13 +375,13 @@ static float odd_number(int kind, int i, float x)
     case 1:
         return 100 + x; /* the mean is 100 standard deviations */
     case 2:
-        return 1e15f * x; /* the fourth power is infinite in float */
+        return 1e15f * x; /* x^4 overflows to infinity in float */
     case 3:
-        return 1e-15f * x; /* the fourth power is 0 in float */
+        return 1e-15f * x; /* x^4 underflows to 0 in float */
     case 4:
-        return i == 3 ? -3e5f : x; /* one large element, early */
+        return i == 3 ? -3e5f : x; /* a single large element, near the start */
     case 5:
-        return i == 1500 ? 3e5f : x; /* one large element, late */
+        return i == 1500 ? 3e5f : x; /* a single large element, near the end */
     case 6:
         return 0;
     case 7:

@@ -118,7 +118,8 @@ static file_text load(const char *path)
 }
 
 /* Writes the case to a file, with `from` replaced by `to`, a string of the same
- * length. If `after` is not NULL, only replaces occurrences that follow it. */
+ * length. If `after` is not NULL, only replaces occurrences that follow the
+ * text `after`. */
 static void write_damaged(const char *path, const file_text *whole,
                           const char *after, const char *from, const char *to)
 {

@@ -88,7 +88,8 @@ static double permuted_p(double *values, size_t n_a, size_t n, size_t *chosen)
     }
     es_generator generator;
     gsl_rng *rng = es_generator_begin(&generator);
-    /* The observed division is one of the divisions counted. */
+    /* The observed division is one of all possible divisions, so it is counted
+     * too. */
     count_division(&all, first);
     while (all.n_seen < ES_PERMUTATIONS) {
         double sum = 0;
@@ -141,8 +142,8 @@ void es_stats_compare_means(es_means_test *out, const double *a, size_t n_a,
 
 void es_stats_holm(double *out, const double *p, size_t n, size_t *order)
 {
-    double least = 0; /* largest adjusted p-value so far; adjusted p-values may
-                         not decrease */
+    double least = 0; /* largest adjusted p-value so far, because adjusted
+                         p-values must not decrease */
     size_t n_tests = 0;
     for (size_t i = 0; i < n; i++) {
         n_tests += isnan(p[i]) ? 0 : 1;

@@ -164,7 +164,7 @@ static es_status read_run(es_watch_files *watch, es_watch_file *file,
     return follow_run(watch, file, reader, run, &about);
 }
 
-/* Adds up the numbers of alerts of the file's runs. */
+/* Computes the number of alerts of the file as the sum over its runs. */
 static es_status sum_up(const es_watch_files *watch, es_watch_file *file)
 {
     const size_t n = watch->rules ? watch->rules->n : 0;
@@ -268,8 +268,8 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
     return status;
 }
 
-/* Passes a fragment whose new samples were checked without a reader to the
- * observer. */
+/* Opens a reader for a fragment whose new samples have been checked without
+ * one, and passes it to the observer. */
 static es_status show_growth(const es_watch_files *watch,
                              const es_watch_file *file)
 {

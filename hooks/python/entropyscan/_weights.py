@@ -10,8 +10,8 @@ from ._statistics import Sums, means_over_keys, missing, reduce, wide_type
 
 
 def measure_weights(weights: Tensor) -> Tensor:
-    """Computes the statistics of weights a (B,H,T,S); the entropy is -sum a ln(a +
-    1e-9) (AERO, eq. 10). The series max_logit is missing. A row of zeros counts as a
+    """Computes the statistics of weights a (B,H,T,S); the entropy is -sum(a * ln(a +
+    1e-9)) (AERO, eq. 10). The series max_logit is missing. A row of zeros counts as a
     row that sees no key. A tensor in which most rows have negative elements or do not
     sum to 1 does not contain weights. are_weights checks this later, because a check
     here would wait for a device."""

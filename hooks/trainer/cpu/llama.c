@@ -100,8 +100,8 @@ void es_cpu_rms_norm_backward(es_backend *backend, es_mem *dx, es_mem *dweight,
               .y = dx,
               .x = x,
               .dy = dy,
-              .rstd = (float *)es_cpu_read(rstd), /* rstd is not written despite
-                                                   * the cast */
+              .rstd = (float *)es_cpu_read(rstd), /* the cast removes const, but
+                                                     rstd is only read */
               .weight = es_cpu_read(weight),
               .n_rows = n_rows,
               .width = width};
@@ -190,8 +190,8 @@ void es_cpu_spread_heads(es_backend *backend, es_mem *qkv, es_mem *rstd,
 {
     sharing s = {.backend = backend,
                  .qkv = qkv,
-                 .q = (es_mem *)q, /* q, k and v are not written despite the
-                                    * casts */
+                 .q = (es_mem *)q, /* the casts remove const, but q, k and v are
+                                      only read */
                  .k = (es_mem *)k,
                  .v = (es_mem *)v,
                  .rstd = es_cpu_floats(rstd),
@@ -274,12 +274,12 @@ void es_cpu_gather_heads(es_backend *backend, es_mem *q, es_mem *k, es_mem *v,
                          const es_sharing *how)
 {
     sharing s = {.backend = backend,
-                 .qkv = (es_mem *)dqkv, /* dqkv is not written despite the
-                                         * cast */
+                 .qkv = (es_mem *)dqkv, /* the cast removes const, but dqkv is
+                                           only read */
                  .q = q,
                  .k = k,
                  .v = v,
-                 .rstd = (float *)es_cpu_read(rstd), /* rstd is not written */
+                 .rstd = (float *)es_cpu_read(rstd), /* rstd is only read */
                  .how = how};
     es_team_run(backend->team, gather_part, &s);
     add_sums(backend, dq_weight, 0, how->width);

@@ -13,7 +13,8 @@
 #define PANEL_N 256
 #define PANEL_K 256
 
-/* Computes C (m,n) = beta C + op(A) op(B) in float32. */
+/* Computes C (m,n) = beta * C + op(A) * op(B) in float32, where op transposes
+ * an operand if required. */
 static void multiply_f32(const es_product *p, float *c, const float *a,
                          const float *b, float beta)
 {

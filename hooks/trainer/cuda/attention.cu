@@ -6,7 +6,7 @@
 enum { N_THREADS = 256 };
 
 /* Returns the size in bytes of each of the three arrays in scratch memory:
- * means, dots and flags. */
+ * call.means, call.dots and call.flags (attention.h). */
 static size_t scratch_part(int n_rows, int n_head)
 {
     static_assert(sizeof(float) == sizeof(unsigned),
@@ -21,9 +21,9 @@ size_t es_cuda_attention_scratch(const es_extents *largest)
 
 /* --- temperatures --------------------------------------------------------- */
 
-/* Adds the gradient of ln t, the logarithm of the temperatures: dL/dln t = -sum
- * over the batch of sum_j dz_j z_j, where z are the scores of a row and dz
- * their gradients. */
+/* Adds the gradient of ln t, the logarithm of the temperatures: dL/d ln(t) =
+ * -sum over the batch of sum_j dz_j * z_j, where z are the scores of a row and
+ * dz their gradients. */
 template <class A>
 __global__ void __launch_bounds__(N_THREADS)
     attention_dt_kernel(es_attention_call<A> call)

@@ -32,8 +32,8 @@ typedef enum es_gemm_epilogue {
 } es_gemm_epilogue;
 
 /**
- * A product d (m,n) = epilogue(a (m,k) b (k,n) + beta c + bias). Sums are in
- * f32; for ES_GEMM_F32, the products are exact.
+ * A product d (m,n) = epilogue(a (m,k) * b (k,n) + beta * c + bias). Sums are
+ * in f32; for ES_GEMM_F32, the products are exact.
  *
  *   type          type of a and b; with TF32 the operands are f32 and are
  *                 rounded when they are read

@@ -13,7 +13,7 @@ enum {
 
 /* --- products ------------------------------------------------------------- */
 
-/* Returns the description of a product d (m,n) = a (m,k) b (k,n) with
+/* Returns the description of a matrix product d (m,n) = a (m,k) * b (k,n) with
  * contiguous rows. */
 template <class A>
 static es_gemm product_of(const es_backend *backend, int m, int n, int k)
@@ -168,8 +168,8 @@ static void backward_input(es_backend *backend, es_mem *dx, const es_mem *dy,
 typedef struct act {
     es_activation kind;
     float slope;
-    const float *learnt; /* (1) learnt slope, or NULL if the slope is
-                          * constant */
+    const float *learnt; /* (1) learnt slope of LeakyReLU, or NULL if the slope
+                            is constant */
 } act;
 
 static act act_of(const es_act *from)
@@ -188,8 +188,8 @@ static ES_DEVICE float activate_value(float *derivative, float x,
         return x * cdf;
     }
     if (kind == ES_ACT_GELU_TANH) {
-        /* Uses (1 + tanh u) / 2 = 1 / (1 + exp(-2u)), which is 0 or 1 for |x| >
-         * 12. Limiting |x| to 12 keeps its powers from overflowing. */
+        /* Uses (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 * u)), which is 0 or 1 for
+         * |x| > 12. Limiting |x| to 12 keeps its powers from overflowing. */
         const float a = 1.59576912f, b = 0.044715f;
         float near = x > 12 ? 12 : x < -12 ? -12 : x;
         float square = near * near;
@@ -199,7 +199,7 @@ static ES_DEVICE float activate_value(float *derivative, float x,
     }
     if (kind == ES_ACT_GELU_SIGMOID) {
         /* The sigmoid is 0 or 1 for |x| > 90. Limiting |x| to 90 avoids
-         * infinity times 0 in u (1 - s). */
+         * infinity times 0 in u * (1 - s), where s is the sigmoid. */
         const float u = 1.702f * (x > 90 ? 90 : x < -90 ? -90 : x);
         const float small = expf(-fabsf(u));
         const float large = 1 / (1 + small);
@@ -298,7 +298,7 @@ static void forward_act(es_backend *backend, es_mem *pre, es_mem *post,
 }
 
 /* Multiplies W elements of d by act'(pre), and writes post. Returns the
- * contribution of these elements to the gradient of a leaky slope. */
+ * contribution of these elements to the gradient of LeakyReLU's slope. */
 template <int W, class A>
 static ES_DEVICE double activate_back(A *d, A *post, const A *pre,
                                       const act *how, float slope)
@@ -319,8 +319,8 @@ static ES_DEVICE double activate_back(A *d, A *post, const A *pre,
 }
 
 /* Replaces d, the gradient of post, by the gradient of pre, and writes post.
- * Writes each block's contribution to the gradient of a leaky slope to slopes
- * (blocks). */
+ * For LeakyReLU, also writes each thread block's contribution to the gradient
+ * of the slope to slopes (blocks). */
 template <class A>
 __global__ void act_backward_kernel(A *d, A *post, double *slopes, const A *pre,
                                     es_split split, act how)
@@ -347,8 +347,8 @@ __global__ void act_backward_kernel(A *d, A *post, double *slopes, const A *pre,
         slopes[blockIdx.x] = dslope;
 }
 
-/* Sums the n partial gradients of the slope, one per thread block, in a fixed
- * order, and adds the sum to dslope (1). */
+/* Adds the gradient of LeakyReLU's learnt slope to dslope (1): sums the n
+ * partial gradients, one per thread block, in a fixed order. */
 static __global__ void add_slopes_kernel(float *dslope, const double *slopes,
                                          int n)
 {
@@ -359,8 +359,8 @@ static __global__ void add_slopes_kernel(float *dslope, const double *slopes,
         dslope[0] += (float)sum;
 }
 
-/* Computes dpre (n,in) = (dy W^T) gelu'(pre) in a single product. If cuBLASLt
- * cannot fuse gelu', computes nothing and returns false. */
+/* Computes dpre (n,in) = (dy W^T) * gelu'(pre), elementwise, in a single fused
+ * product. If cuBLASLt cannot fuse gelu', only returns false. */
 template <class A>
 static bool multiply_through_act(es_backend *backend, es_mem *dpre,
                                  const es_mem *dy, const es_mem *pre,
@@ -368,12 +368,12 @@ static bool multiply_through_act(es_backend *backend, es_mem *dpre,
 {
     es_gemm product = backward_of<A>(backend, dpre, dy, linear, n_rows);
     product.epilogue = ES_GEMM_DGELU;
-    product.aux = const_cast<es_mem *>(pre); /* aux is not written by this
-                                              * product */
+    product.aux = const_cast<es_mem *>(pre); /* this product only reads aux */
     return es_device_gemm(backend->device, &product);
 }
 
-/* Propagates d (n) backward through the activation, and recomputes post. */
+/* Propagates the gradient d (n) backward through the activation, in place, and
+ * recomputes the activation's output `post`. */
 template <class A>
 static void apply_backward(es_backend *backend, es_mem *d, es_mem *post,
                            es_mem *dslope, const es_mem *pre, size_t n,
@@ -413,8 +413,8 @@ static void backward_act(es_backend *backend, es_mem *dpre, es_mem *post,
 /* --- gradients of weights and biases -------------------------------------- */
 
 /* Computes partial (chunks,width): for each chunk of rows, the sums of the
- * first `width` columns of x. A block processes 32 W columns of a chunk, and
- * each of its 8 warps sums every eighth row. */
+ * first `width` columns of x. A thread block processes 32 * W columns of a
+ * chunk, and each of its 8 warps sums every eighth row. */
 template <class A, int W>
 __global__ void column_sums_kernel(float *partial, const A *x, int n_rows,
                                    int chunk_rows, int width, int stride)

@@ -99,7 +99,7 @@ static void layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
  * the blocks. */
 
 typedef struct norm_backward {
-    float *partial; /* (blocks,2 width) each block's dweight, then its dbias */
+    float *partial; /* (blocks,2*width) each block's dweight, then its dbias */
     const float *mean, *rstd, *weight;
     int n_rows, width;
 } norm_backward;
@@ -150,7 +150,7 @@ static ES_DEVICE void take_pack(float (&d)[W], float (&v)[W],
     }
 }
 
-/* Computes two means over the row: of g = dy weight, and of g times the
+/* Computes two means over the row: of g = dy * weight, and of g times the
  * normalised x. */
 template <class A, int W, int N>
 static ES_DEVICE void row_means(float *mean_g, float *mean_gx,
@@ -245,8 +245,8 @@ static __global__ void layer_norm_backward_kernel(A *dx, const A *dy,
 #define N_COLUMNS 32
 #define N_SHARES 16
 
-/* Adds the sums of the columns of partial (n_pieces,2 n) to dweight (n) and
- * dbias (n). */
+/* Adds the column sums of `partial` (n_pieces,2*n) to dweight (n) and dbias
+ * (n): the first n sums to dweight, the others to dbias. */
 static __global__ void add_columns_kernel(float *dweight, float *dbias,
                                           const float *partial, int n_pieces,
                                           int n)

@@ -23,7 +23,7 @@ typedef enum es_matrix {
     ES_N_MATRICES
 } es_matrix;
 
-/** The arrays that a layer keeps for the backward pass. In the shapes, N = B T
+/** The arrays that a layer keeps for the backward pass. In the shapes, N = B*T
  *  is the number of rows; a is d or, in family llama, the total width of all
  *  heads' queries; k is the total width of all heads' keys; f is the width of
  *  the FFN. */
@@ -33,9 +33,10 @@ typedef struct es_layer_memory {
                         if the sub-blocks are parallel */
     es_mem *u1, *u2; /* (N,d) inputs of attention and FFN: outputs of the norms,
                         or x and x2 themselves without norms */
-    /* (N) mean and 1/deviation of each row in the norm before attention (1) or
-     * FFN (2), or after the sub-block in families whose norms follow the sums.
-     * The means are NULL for RMSNorm; both are NULL without a norm. */
+    /* (N) mean and 1/standard deviation of each row, computed by the norm of
+     * the attention sub-block (mean1, rstd1) and of the FFN sub-block (mean2,
+     * rstd2). In some families the norms follow the sub-blocks. The means are
+     * NULL for RMSNorm; both are NULL without a norm. */
     es_mem *mean1, *rstd1;
     es_mem *mean2, *rstd2; /* (N) */
     /* (N,a), (N,k), (N,k) separate q, k and v before they are combined into
@@ -58,7 +59,7 @@ typedef struct es_layer_memory {
     es_mem *ffn_gate; /* (N,f) gate of SwiGLU, replaced by its gradient in the
                          backward pass; NULL without SwiGLU */
     es_mem *f; /* (N,d) output of a scaled FFN; in an encoder the input of the
-                  block's last norm */
+                  layer's last norm */
     es_mem *log_t; /* (H,T) f32 logarithms of temperatures that are learnt
                       directly; NULL without SM(t,direct) */
     es_mem *weights[ES_N_MATRICES]; /* f32, normalised weights; NULL if products
@@ -140,48 +141,49 @@ struct es_model {
                                 below */
     es_layer_memory *layers; /* (L + 1); the last element only has x, the output
                                 of the last layer */
-    es_mem *inputs; /* (2,I) int32 inputs of a pass: the tokens, followed by the
-                       targets */
+    es_mem *inputs; /* (2,I) int32 inputs of a pass: I = es_model_n_inputs
+                       tokens or pixels, followed by the targets */
     /* (B,T) int32 tokens and targets of the current pass */
     es_mem *tokens, *targets;
-    es_mem *patches;  /* (N, C*P*P) patches of the images; NULL without
-                         images */
+    es_mem *patches;  /* (N, C*P*P) patches of the images, each with C channels
+                         of P x P pixels; NULL without images */
     es_mem *embedded; /* (N,d) embedding before its norm; NULL if the embedding
                          has no norm */
-    es_mem *mean_e, *rstd_e; /* (N) mean and 1/deviation of each row in the
-                                embedding's norm */
+    es_mem *mean_e, *rstd_e; /* (N) mean and 1/standard deviation of each row,
+                                from the norm after the embedding */
     es_mem *head_pre;  /* (N,d) output of the matrix between the last layer and
                           the last norm, before GELU; NULL if the family has no
                           such matrix */
-    es_mem *head_post; /* (N,d) output of the GELU after head_pre, or NULL */
+    es_mem *head_post; /* (N,d) head_pre after GELU, or NULL */
     es_mem *normed;    /* (N,d) output of the last norm, or the last layer's
                           output itself */
-    es_mem *mean, *rstd; /* (N) mean and 1/deviation of each row in the last
-                            norm */
+    es_mem *mean, *rstd; /* (N) mean and 1/standard deviation of each row, from
+                            the last norm */
     es_mem *logits; /* (R,V) logits of a block of R = es_model_loss_rows rows,
                        with row stride es_model_logit_stride; the backward pass
                        replaces the logits by their gradient */
     /* (N) f32, loss and log-sum-exp of each row of logits */
     es_mem *row_loss, *lse;
-    es_mem *wide; /* (N,f) scratch for the FFN's inner values after the
-                     activation */
-    es_mem *dx;   /* (N,d) gradient of the residual stream */
-    es_mem *du;   /* (N,d) gradient of a sub-block's input */
-    es_mem *df;   /* (N,d) gradient of the FFN's output, if the output is scaled
-                     or dropped */
-    es_mem *dheads;   /* (N,a) gradient of the heads' outputs; the same
-                         memory as `du` unless the sub-blocks are parallel or
-                         the width a of all heads differs from d */
-    es_mem *dlog_t;   /* (H,T) f32 gradient of a layer's log_t; NULL without
-                         SM(t,direct) */
+    es_mem *wide;   /* (N,f) scratch for the FFN's inner values after the
+                       activation */
+    es_mem *dx;     /* (N,d) gradient of the residual stream */
+    es_mem *du;     /* (N,d) gradient of a sub-block's input */
+    es_mem *df;     /* (N,d) gradient of the FFN's output, used if the output is
+                       scaled or dropout is applied to it */
+    es_mem *dheads; /* (N,a) gradient of the heads' outputs; the same
+                       memory as `du` unless the sub-blocks are parallel or
+                       the width a of all heads differs from d */
+    es_mem *dlog_t; /* (H,T) f32 gradient of a layer's log_t; NULL without
+                       SM(t,direct) */
     es_mem *dentropy; /* (B,H,T) f32 gradient of row entropies; NULL without the
                          regulariser */
     es_mem *ereg;     /* (1) f32 L_ent */
     /* (N, max(3a,f)) scratch for the gradient of qkv or of `pre` */
     es_mem *dwide;
     es_mem *between; /* (N,d) residual stream between attention and FFN of the
-                        current layer; NULL unless details need it and no layer
-                        keeps it */
+                        current layer; allocated only if details of heads or
+                        layers need it and no layer stores it itself, otherwise
+                        NULL */
     /* (N,d) output of a sub-block before dropout; in the backward pass the
      * gradient of the attention's output; NULL if unused */
     es_mem *kept;
