@@ -499,7 +499,8 @@ QUICK = $(filter-out $(BUILD)/tests/test_cuda_% $(SLOW:%=$(BUILD)/tests/test_%),
 test-python: programs libraries
 	@BUILD=$(abspath $(BUILD)) tests/python/run.sh $(if $(K),-k '$(K)' tests/python)
 
-# The same tests with the oldest supported versions of PyTorch and other packages, and with later versions.
+# Runs the tests of the Python package with the oldest supported versions of PyTorch and other packages,
+# and with later versions.
 test-python-versions: programs libraries
 	@bad=0; for list in tests/python/requirements-*.txt; do echo "== $$list"; \
 	    LIST=$$list BUILD=$(abspath $(BUILD)) tests/python/run.sh \
@@ -562,7 +563,8 @@ fuzzers:
 	    CC="$(FUZZ_CC)" OPTIMISE='$(FUZZ_OPTIMISE)' CUDA=0 \
 	    SAN=fuzzer-no-link,address,undefined
 
-# clang would take minutes for these files with all checks, and they contain no parser.
+# These files contain no parser, and clang would take minutes to compile them with all
+# checks.
 ifneq ($(findstring fuzzer,$(SAN)),)
 $(BUILD)/obj/analyzer/entropy/% $(BUILD)/obj/hooks/trainer/cpu/% $(BUILD)/obj/hooks/trainer/model/%: SANITIZE =
 $(BUILD)/obj/analyzer/entropy/% $(BUILD)/obj/hooks/trainer/cpu/%: OPTIMISE = -O0 $(SYMBOLS)

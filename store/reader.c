@@ -874,9 +874,9 @@ typedef struct lane {
     int64_t to;
     int64_t last; /* last step of the series when the cursor was opened */
     const float *values;
-    float *copy; /* buffer: if the file grows, (capacity, n_values) copied rows;
-                    else (n_values), one row, used if its value is not
-                    aligned */
+    float *copy;    /* copied rows: (capacity, n_values) if the file grows,
+                       otherwise (n_values), used for a row whose value is not
+                       aligned */
     int64_t *steps; /* (capacity) steps of the copied rows; NULL if rows are not
                        copied */
     size_t capacity, n_copied, at; /* capacity and used rows of `copy`, and
@@ -1051,8 +1051,8 @@ static es_status reserve_copies(lane *l, size_t bytes)
 }
 
 /**
- * Prepares a lane to read the samples of a series from step `from` to step
- * `to`; `bytes` limits the memory for copied rows.
+ * Prepares a lane (a read position) for the samples of a series from step
+ * `from` to step `to`. `bytes` limits the memory for copied rows.
  */
 static es_status start_lane(lane *l, es_reader *reader, const es_series *series,
                             int64_t from, int64_t to, size_t bytes)
@@ -1130,8 +1130,8 @@ es_status es_cursor_open(es_cursor **out, es_reader *reader,
 }
 
 /**
- * Adds a lane for each of the run's n series. Each lane ends at the current
- * last step of its series.
+ * Adds a lane (a read position) for each of the run's n series. Each lane ends
+ * at the current last step of its series.
  */
 static es_status add_lanes(es_cursor *cursor, size_t run, size_t n)
 {

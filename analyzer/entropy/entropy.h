@@ -261,8 +261,9 @@ ES_API es_status es_entropy_probs(const es_rows *rows,
  * Computes statistics of rows and heads directly from queries and keys, without
  * T x S storage: a_ij = softmax over the visible keys j of the scores s_ij,
  *
- *   s_ij = scale q_i . k_j / t_i; with a softcap c, c tanh(s_ij / c) instead
- *   entropy e = -sum_j a_ij ln a_ij, lse = ln sum_j exp(s_ij), ...
+ *   s_ij = scale * (q_i . k_j) / t_i
+ *   (with a softcap c: c * tanh(s_ij / c) instead of s_ij)
+ *   entropy e = -sum_j a_ij * ln(a_ij), lse = ln(sum_j exp(s_ij)), ...
  *
  *   rows   statistics of rows, or NULL; arrays that are NULL cost nothing
  *   heads  statistics of heads, or NULL; may be requested without `rows`
@@ -299,10 +300,10 @@ ES_API es_status es_entropy_probs(const es_rows *rows,
  * that float32 cannot represent makes its row non-finite, even with a softcap.
  *
  * e (in nats), sink and top agree with the double-precision results to 1e-5
- * however large the scores are; lse and max_logit agree to 1e-5 + 5e-7 R, where
- * R is the row's largest sum_c |q_c k_jc| scale / t, and `distance` to 1e-5 of
- * the largest distance to a visible key. bfloat16 and float16 are converted
- * exactly.
+ * however large the scores are; lse and max_logit agree to 1e-5 + 5e-7 * R,
+ * where R is the row's largest sum_d |q_id * k_jd| * scale / t_i, and
+ * `distance` to 1e-5 of the largest distance to a visible key. bfloat16 and
+ * float16 are converted exactly.
  *
  * The method computes products in blocks and keeps a running maximum m of each
  * row: l = sum exp(s - m), c = sum exp(s - m)(s - m); e = ln l - c / l (never
@@ -318,8 +319,8 @@ ES_API es_status es_entropy_probs(const es_rows *rows,
  * missing; ES_EARGUMENT for a size below 1 or too large, n_kv_heads that does
  * not divide n_heads, query_starts or key_starts that decrease, a window or
  * time_limit below 0 or not finite, a scale or softcap that is neither 0 nor
- * 1e-30 to 1e30, or an input that is NULL; ES_ENOMEM: the call needs less than
- * 1 MiB of scratch memory per thread. Outputs are unchanged on errors. D above
+ * 1e-30 to 1e30, or an input that is NULL; ES_ENOMEM (the call needs less than
+ * 1 MiB of scratch memory per thread). Outputs are unchanged on errors. D above
  * 2048 is computed in double precision, slowly.
  */
 ES_API es_status es_qk_statistics(const es_rows *rows, const es_heads *heads,

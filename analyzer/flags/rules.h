@@ -37,8 +37,8 @@ typedef enum es_rule_comparison {
 /** The quantity by which a rule's threshold is multiplied. */
 typedef enum es_rule_reference {
     ES_RULE_NUMBER,   /* 1 */
-    ES_RULE_CEILING,  /* ceiling of the entropy, ln(T!)/T; if the ceiling is
-                         unknown, the rule is not applied */
+    ES_RULE_CEILING,  /* ceiling of the entropy, ln(T!)/T for the context length
+                         T; if it is unknown, the rule is not applied */
     ES_RULE_HISTORY,  /* median of the earlier values of the same head, layer
                          or run since the warm-up; see es_rules_push */
     ES_RULE_BASELINE, /* value of the same head, layer or run in the baseline

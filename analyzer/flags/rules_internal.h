@@ -50,7 +50,8 @@ typedef struct es_rule_state {
     bool has_baseline;
 
     uint64_t n_nonfinite;
-    /* Number of following samples at which no episode can open. */
+    /* After an episode: number of further samples at which no new episode can
+     * open. */
     uint32_t cooling;
     bool open;
     int64_t onset, last;

@@ -115,10 +115,12 @@ typedef struct es_detail_line {
 
 extern const es_detail_line es_details[ES_N_DETAILS];
 
-/** Returns the detail called `name`; NULL if no detail has this name. */
+/** Returns the detail (a series of heads or layers) called `name`; NULL if no
+ *  detail has this name. */
 const es_detail_line *es_detail_find(const char *name);
 
-/** Returns true if the detail's values are (L,H), false if they are (L). */
+/** Returns true if the detail has one value per head (L,H), false if it has one
+ *  value per layer (L). */
 static inline bool es_detail_is_of_heads(es_detail detail)
 {
     return detail < ES_N_HEAD_DETAILS;

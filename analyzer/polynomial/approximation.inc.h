@@ -21,7 +21,8 @@ REAL NAME(es_invert_root)(const es_inverse_root *how, REAL x)
     return y;
 }
 
-/* Evaluates the Chebyshev series of the gate by Clenshaw's recurrence. */
+/* Evaluates the Chebyshev series that approximates GELU's gate (a sigmoid), by
+ * Clenshaw's recurrence. */
 REAL NAME(es_gate)(const es_gate *gate, REAL x)
 {
     const REAL t = x / (REAL)gate->range;

@@ -28,8 +28,8 @@ es_status es_fragments_add(es_fragments *fragments, es_reader *reader,
                            size_t run) ES_MUST_USE;
 
 /**
- * Keeps a reader whose fragments were added open until es_fragments_free. Takes
- * ownership of the reader, even on failure. Returns `status`, or ES_ENOMEM.
+ * Takes ownership of a reader whose fragments were added, even on failure, and
+ * closes the reader in es_fragments_free. Returns `status`, or ES_ENOMEM.
  */
 es_status es_fragments_keep(es_fragments *fragments, es_reader *reader,
                             es_status status) ES_MUST_USE;

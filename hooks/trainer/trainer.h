@@ -139,10 +139,11 @@ es_status es_trainer_evaluate(es_trainer *trainer, es_losses *out) ES_MUST_USE;
 es_status es_trainer_find_ceiling(es_trainer *trainer, bool ends) ES_MUST_USE;
 
 /**
- * Runs micro-batches first .. first + n - 1 of the held-out data forward and
- * adds them to trainer->measure. The micro-batches are those of an evaluation
- * or, with settings.random, micro-batches at random positions that depend on
- * the seed. If takes_maps is set, also adds the passes to trainer->maps.
+ * Runs the forward pass of the micro-batches `first` to first + n - 1 of the
+ * held-out data, and adds their measured values to trainer->measure. The
+ * micro-batches are those of an evaluation or, with settings.random,
+ * micro-batches at random positions that depend on the seed. If takes_maps is
+ * set, also adds the passes to trainer->maps.
  */
 es_status es_trainer_hold_out(es_trainer *trainer, es_losses *out,
                               int64_t first, int64_t n) ES_MUST_USE;

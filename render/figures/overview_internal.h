@@ -32,7 +32,7 @@ typedef struct es_overview_sheet {
     /* Decimals of the printed values; -1: print four significant digits. */
     int decimals;
     double last_step;
-    bool has_info; /* a row has a flag of level info */
+    bool has_info; /* true if at least one row has a flag of level info */
     es_axis values, steps;
     double row; /* height of a row */
     size_t n_shown;

@@ -18,7 +18,7 @@ static void fill(float *x, float value)
         x[i] = value;
 }
 
-/* Pushes an entropy sample in which n of the ten heads are high. */
+/* Pushes an entropy sample in which n of the ten heads have a high entropy. */
 static void push_high(es_judged *judged, int64_t step, size_t n)
 {
     float x[N_VALUES];
@@ -145,8 +145,8 @@ TEST(an_overload_at_its_edges_is_judged)
     }
 }
 
-/* For heads that are not causal, the run itself states the ceiling, with or
-   without ctx. */
+/* If attention is not causal, the run itself states the ceiling of the entropy,
+   with or without a context length. */
 TEST(a_run_may_have_its_own_ceiling)
 {
     static const struct {
@@ -171,7 +171,8 @@ TEST(a_run_may_have_its_own_ceiling)
     assert_true(near(es_judge_run_ceiling(&causal), es_ceiling(128), 0));
 }
 
-/* In layer 1 one of five heads is high; in layer 0 all five heads are high. */
+/* In layer 1 one of five heads has a high entropy; in layer 0 all five heads
+ * do. */
 TEST(overload_names_layers_over_the_warning)
 {
     es_flag_rules rules;
@@ -211,7 +212,8 @@ TEST(a_value_at_its_limit_is_judged)
     assert_non_null(es_judged_only(judged, ES_FLAG_OVERLOAD));
 }
 
-/* Pushes n samples from `step` on, with n_high of the ten heads high. */
+/* Pushes n entropy samples from `step` on, in each of which n_high of the ten
+ * heads have a high entropy. */
 static int64_t push_many(es_judged *judged, int64_t step, int n, size_t n_high)
 {
     for (int i = 0; i < n; i++)

@@ -33,8 +33,8 @@ int es_host_thread(void);
  *  lie in the block's shared memory. */
 void es_host_check_shared(const char *what, const void *from, size_t bytes);
 
-/** Discards copies for which no thread has waited. Called at the start of each
- *  block. */
+/** Discards asynchronous copies for which no thread has waited. Called at the
+ *  start of each block. */
 void es_host_forget_copies(void);
 
 #endif

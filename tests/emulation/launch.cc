@@ -1,6 +1,6 @@
-/* Emulates a launch. The threads of a block run as fibers, and blocks run one
- * after another. The process ends with an error if threads wait at different
- * barriers. */
+/* Emulates the launch of a CUDA kernel on the CPU. The threads of a block run
+ * as fibers, and blocks run one after another. The process ends with an error
+ * if threads wait at different barriers. */
 #include "hooks/trainer/cuda/kernel.h"
 #include "tests/emulation/fiber.h"
 #include "tests/emulation/host.h"

@@ -52,7 +52,8 @@ def required(what, ratio, least):
 
 
 def stretch(what, ratio):
-    """Prints the measured ratio for an optional goal, without a verdict."""
+    """Prints the measured ratio for a goal that is not required to be met, so
+    without a verdict."""
     print(f"stretch: {what}: {ratio:.2f}x")
 
 

@@ -1,6 +1,6 @@
 """Tests training on two ranks with gloo: DDP, FSDP2, tensor parallelism, pipeline
 stages. The merged recording equals the recording of the same training run in one
-process, and the run gives the same bits as without a watch."""
+process, and the run gives the same bits as without es.watch."""
 
 import os
 import subprocess

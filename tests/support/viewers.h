@@ -5,9 +5,9 @@
 #include "tests/support/pictures.h"
 
 /**
- * Creates a folder for the programs' files, and a font configuration with
- * DejaVu only. Returns false if rsvg-convert, pdftoppm, pdftotext or pdffonts
- * is missing.
+ * Creates a folder for the files that the viewer programs read and write, and a
+ * font configuration with DejaVu only. Returns false if rsvg-convert, pdftoppm,
+ * pdftotext or pdffonts is missing.
  */
 bool viewers_open(void);
 void viewers_close(void);

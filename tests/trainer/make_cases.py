@@ -289,7 +289,7 @@ class Model:
         if self.arch["power"]:
             self.note("attn", l, s * seen)
         a, whole = self.weigh(s, seen)
-        # replace 0 ln 0 by 0, without a gradient
+        # replace 0 * ln(0) by 0, without a gradient
         entropy = -(whole * torch.log(torch.where(whole > 0, whole, 1.0))).sum(-1)
         size = s.abs() if self.arch["power"] else s
         self.rows["row_entropy"].append(entropy)

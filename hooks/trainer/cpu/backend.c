@@ -124,7 +124,8 @@ static es_status prepare(es_backend *backend, const es_extents *largest)
     size = size / ALIGNMENT * ALIGNMENT;
     if (!es_size_mul(&total, size, (size_t)backend->n_threads))
         total = SIZE_MAX;
-    /* Pythia rotates part of the head, Llama the whole head */
+    /* rotary embeddings rotate part of a head in Pythia, the whole head in
+     * Llama */
     const int part = es_cpu_n_rotated(largest->head_width);
     const int n_rotated =
         part > largest->head_width ? part : largest->head_width;

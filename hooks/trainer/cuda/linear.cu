@@ -164,7 +164,7 @@ static void backward_input(es_backend *backend, es_mem *dx, const es_mem *dy,
 
 /* --- activations ---------------------------------------------------------- */
 
-/* An activation function as a kernel's argument. */
+/* An activation function, in the form in which kernels receive it. */
 typedef struct act {
     es_activation kind;
     float slope;

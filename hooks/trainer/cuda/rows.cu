@@ -333,8 +333,9 @@ static void layer_norm_backward(es_backend *backend, es_mem *dx,
               (const float *)n.partial, (int)blocks, width);
 }
 
-/* Returns a size that is also sufficient for the other files in this folder
- * that process rows or compute sums. */
+/* Returns the number of bytes of scratch memory that this file needs. The same
+ * memory suffices for the other files in this folder that process rows or
+ * compute sums. */
 size_t es_cuda_rows_scratch(const es_extents *largest)
 {
     const size_t norm =

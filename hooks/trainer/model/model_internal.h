@@ -216,7 +216,7 @@ struct es_model {
     es_train_config captured_config;
 
     es_mem *dweight; /* f32 gradient of one normalised weight */
-    int n_targets;   /* number of rows of the pass that have a target */
+    int n_targets;   /* number of rows of the current pass that have a target */
 
     bool weights_are_stale; /* parameters have changed since the normalised
                                weights were last computed */

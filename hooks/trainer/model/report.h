@@ -16,9 +16,9 @@ bool es_model_fetches(const es_model *model);
 void es_model_fetch_report(es_model *model);
 es_status es_model_end_fetched(es_model *model, es_outcome *out) ES_MUST_USE;
 
-/** Same as es_model_begin, but does not store the values of the parameters.
- *  While another step is in progress, es_control.skips, which makes AdamW skip
- *  the update, keeps its value in the back-end's memory. */
+/** Same as es_model_begin, but does not store the values of the parameters. If
+ *  another step is in progress, the flag es_control.skips in the back-end's
+ *  memory is not reset. This flag makes AdamW skip the update. */
 void es_model_begin_report(es_model *model, bool measure,
                            const es_train_config *train, double lr);
 
