@@ -84,8 +84,8 @@ static double length_of(const es_power_form *form, int n)
                                                : form->n_ctx;
 }
 
-/* Returns the constant that the denominator D contains in addition to the sum
-   of powers. */
+/* Returns the constant that PowerSoftmax's denominator contains in addition to
+   the sum of powers. */
 static double constant_of(const es_power_form *form)
 {
     return form->plain && form->epsilon > 0

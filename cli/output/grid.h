@@ -74,8 +74,9 @@ void es_sheet_begin_row(es_sheet *sheet, const char *colour);
 const char *es_sheet_cell(const es_sheet *sheet, size_t row, size_t column);
 
 /* The functions es_sheet_put... append the next cell of the row, in the column
-   `title`, which is escaped. Numbers are aligned to the right; names are
-   aligned to the left and shortened if the terminal is too narrow. */
+   `title`. The title is escaped for the terminal. Numbers are aligned to the
+   right; names are aligned to the left and shortened if the terminal is too
+   narrow. */
 
 ES_PRINTF(3, 4)
 void es_sheet_put(es_sheet *sheet, const char *title, const char *fmt, ...);

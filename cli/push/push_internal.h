@@ -60,8 +60,9 @@ typedef struct es_push_file {
 
 es_status es_push_file_open(es_push_file *file) ES_MUST_USE;
 
-/** Pushes all runs of the file one by one, except those of single ranks.
- *  Returns ES_OK, or the status of the first run that failed. */
+/** Pushes the runs of the file one by one, except runs that hold a single rank
+ *  of a distributed training run. Returns ES_OK, or the status of the first run
+ *  that failed. */
 es_status es_push_file_runs(es_push_worker *worker,
                             es_push_file *file) ES_MUST_USE;
 

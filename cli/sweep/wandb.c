@@ -160,7 +160,7 @@ static es_status add_item(reader *r, const yaml_node_t *item, const char *text,
     if (strstr(text, "${"))
         return refuse(r, item, text,
                       "expected ${env}, ${interpreter}, ${program}, ${args} or "
-                      "${args_no_hyphens}, each alone");
+                      "${args_no_hyphens}, each as a separate item");
     return add_word(r, "", text, true);
 }
 
@@ -211,7 +211,7 @@ static es_status add_values(reader *r, es_sweep_option *to,
          status == ES_OK && item < list->data.sequence.items.top; item++) {
         const yaml_node_t *value = node_at(r, *item);
         if (value->type != YAML_SCALAR_NODE)
-            return refuse(r, value, to->key, "expected numbers or texts");
+            return refuse(r, value, to->key, "expected numbers or strings");
         if (to->n == ES_SWEEP_VALUES_MOST)
             return refuse(r, value, to->key, "more than 1000 values");
         status = add_value(to, value_of(value));
@@ -285,7 +285,7 @@ static es_status read_parameter(reader *r, const yaml_node_t *key,
     if (member(r, map, "value"))
         return member(r, map, "value")->type == YAML_SCALAR_NODE
                    ? ES_OK
-                   : refuse(r, key, name, "expected a number or a text");
+                   : refuse(r, key, name, "expected a number or a string");
     if (spec->n == ES_SWEEP_OPTIONS_MOST)
         return refuse(r, key, name, "more than 64 parameters");
     es_status status =

@@ -155,7 +155,7 @@ static int draw(int n)
 /* Runs each lane of a warp until the lane waits or ends. */
 static void run_lanes(thread *lanes)
 {
-    /* Since warpSize is a power of 2, any odd step visits all lanes. */
+    /* Since warpSize is a power of 2, any odd stride visits all lanes. */
     const int first = block.chance ? draw(warpSize) : 0;
     const int step = block.chance ? 2 * draw(warpSize / 2) + 1 : 1;
     for (int i = 0; i < warpSize; i++) {

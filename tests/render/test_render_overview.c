@@ -1,4 +1,4 @@
-/* Tests the overview chart: every kind of row, and sizes. */
+/* Tests the overview chart with every kind of row and in several sizes. */
 #include "render/figures/overview.h"
 
 #include "analyzer/base/value.h"

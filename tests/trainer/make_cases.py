@@ -215,8 +215,8 @@ class Model:
     # --- forward
 
     def weight(self, l, module):
-        """Returns the matrix that products use. SNorm's vectors u and v advance by one
-        power iteration."""
+        """Returns the weight matrix that products use, after WNorm or SNorm. SNorm's
+        vectors u and v advance by one power iteration."""
         at = f"h.{l}.{module}."
         n = 3 if module == "attn.c_attn" else 1
         blocks = list(self.values[at + "weight"].chunk(n, 1))

@@ -14,10 +14,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* Time in seconds; longer than the resolution of any file system's time
-   stamps. */
+/* Seconds within which two changes of a file may get the same time stamp.
+   Longer than the resolution of any file system's time stamps. */
 #define TICK 0.1
-#define COPYING 3 /* seconds that a program may pause while copying a file */
+#define COPYING 3 /* longest pause in seconds while a file is copied */
 /* After this many CPU seconds, a poll does not search further damaged
    fragments. */
 #define SEARCHING_MOST 0.1

@@ -3,7 +3,8 @@
  * converts the results back. */
 #include "hooks/trainer/cpu/activations.h"
 
-/* Number of float32 copies of one head: q, k, v, y, dy, dq, dk, dv. */
+/* Number of arrays of one head that have float32 copies: q, k, v, y, dy, dq,
+ * dk, dv. */
 enum { N_COPIES = 8 };
 
 size_t es_cpu_halves_scratch(int n_ctx, int width, int n)

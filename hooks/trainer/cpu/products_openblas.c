@@ -81,8 +81,8 @@ static size_t offset_of(int i, int j, int stride)
     return (size_t)i * (size_t)stride + (size_t)j;
 }
 
-/* Initialises the panel of C with the residual plus the bias. The products are
- * added later. */
+/* Sets a panel of C to the residual plus the bias. The product is added to it
+ * later. */
 static void start_tile(const tile *t, const es_product_call *call)
 {
     const es_product *p = &call->shape;
