@@ -11,8 +11,8 @@
 
 typedef struct es_place {
     char path[PATH_MAX];           /* path of the file to be written */
-    char type[ES_MOUNT_TYPE_SIZE]; /* type of the file system if hosts share it;
-                                      "" if it is local */
+    char type[ES_MOUNT_TYPE_SIZE]; /* type of the file system if several hosts
+                                      share it; "" if it is local */
     bool folds; /* true for a fragment on a local disk; when the run ends, such
                    a fragment is copied into the run file and removed */
 } es_place;
@@ -22,8 +22,8 @@ typedef struct es_place {
  *
  *   path   path that the user gave; a path that ends in ".esf" always means a
  *          fragment
- *   store  ES_STORE_AUTO chooses a fragment on a file system that hosts share,
- *          or if an earlier fragment exists without a run file
+ *   store  ES_STORE_AUTO chooses a fragment if several hosts share the file
+ *          system, or if an earlier fragment exists without a run file
  *   uuid   uuid of the run; NULL for a new run
  *
  * Returns ES_OK; ES_EIO if the run is already in the run file and a fragment

@@ -884,9 +884,9 @@ typedef struct lane {
 } lane;
 
 /**
- * Reads several series, each by one lane, and merges the lanes by step. The
- * heap contains the lanes that have a current row, with the lowest (step,
- * index) on top. A cursor over one series has one lane.
+ * Reads several series, each with one lane (a read position), and merges the
+ * lanes by step. The heap contains the lanes that have a current row, with the
+ * lowest (step, index) on top. A cursor over one series has one lane.
  */
 struct es_cursor {
     es_reader *reader;

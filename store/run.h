@@ -33,8 +33,8 @@ typedef enum es_row_table {
 
 /** The file format in which a recording is written. */
 typedef enum es_store {
-    ES_STORE_AUTO,    /* fragment on a file system that hosts share, otherwise
-                         SQLite */
+    ES_STORE_AUTO,    /* a fragment if several hosts share the file system,
+                         otherwise SQLite */
     ES_STORE_SQLITE,  /* run file (SQLite) with a write-ahead log */
     ES_STORE_FRAGMENT /* append-only fragment, RUN.esf */
 } es_store;

@@ -105,8 +105,8 @@ void es_kernel_close_from(int first)
     if (syscall(SYS_close_range, (unsigned)first, UINT_MAX, 0) == 0 ||
         close_by_listing(first))
         return;
-    /* If the limit was lowered, descriptors may be open above it, so try at
-       least 64 Ki numbers. */
+    /* If the limit on open files was lowered, descriptors may be open above it,
+       so try at least the first 64 Ki descriptor numbers. */
     int end = 1 << 16;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max < INT_MAX &&
         (int)limit.rlim_max > end)

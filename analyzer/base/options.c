@@ -1,7 +1,8 @@
 /*
  * Parses options with getopt_long; the rows of a table describe the options.
- * Also sets and prints their typed targets, and suggests names for misspelled
- * options. help.c prints the help texts from the same rows.
+ * Also sets and prints the typed variables in which option values are stored,
+ * and suggests names for misspelled options. help.c prints the help texts from
+ * the same rows.
  */
 #include "analyzer/base/options.h"
 

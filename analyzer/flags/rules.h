@@ -22,7 +22,8 @@ typedef enum es_rule_aggregate {
     ES_RULE_LAYER_MAX,
     ES_RULE_SHARE, /* share of the measured heads for which the comparison
                       holds; only for series of heads */
-    ES_RULE_RUN,   /* the single value; only for series of the run */
+    ES_RULE_RUN,   /* the single value of a sample; only for series with one
+                      value per run */
     ES_N_RULE_AGGREGATES
 } es_rule_aggregate;
 

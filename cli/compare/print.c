@@ -1,6 +1,7 @@
-/* Prints the tables of --compare (runs, runs compared with the baseline,
- * distances, configurations, their statistical tests) and the notes below them.
- * Columns without information are omitted. */
+/* Prints the tables of --compare and the notes below them. The tables show the
+ * runs, the runs compared with the baseline, the distances between runs, the
+ * configurations, and statistical tests of configurations. Columns without
+ * information are omitted. */
 #include "cli/compare/compare_internal.h"
 
 #include "analyzer/base/checked.h"

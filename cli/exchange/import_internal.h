@@ -48,8 +48,8 @@ es_status es_import_next(es_import *import, es_line *out) ES_MUST_USE;
 
 /**
  * If the comment line is an attention map, passes the map to the sink. Returns
- * ES_OK, even if it is another comment; ES_EFORMAT; otherwise the status of the
- * sink.
+ * ES_OK, also for any other comment; ES_EFORMAT if the map is malformed; or the
+ * status of the sink.
  */
 es_status es_import_map(es_import *import, const es_line *line) ES_MUST_USE;
 

@@ -16,8 +16,9 @@ typedef struct damaged_file {
     es_damaged *samples; /* (n) damaged samples, sorted by run, then by step;
                             owns the names of their series */
     size_t n, n_printed;
-    bool is_behind, behind_printed; /* true if a part of the file could not be
-                                       read; true once this was printed */
+    bool is_behind, behind_printed; /* is_behind: a part of the file could not
+                                       be read; behind_printed: this has been
+                                       printed */
 } damaged_file;
 
 static struct {

@@ -1,9 +1,9 @@
 /* Runs a scan as an array of Slurm tasks. Task k covers a range of the files,
-   and writes its findings to a file, the part k, in the format that the
-   processes of es_gather use. The parts are joined one after another, so memory
-   does not grow with the number of parts. A part appears complete or not at
-   all. A task has succeeded if its part exists; the state that Slurm reports is
-   only used in messages. */
+   and writes its findings to a file, called part k, in the format in which the
+   processes of es_gather exchange findings. The parts are joined one after
+   another, so memory does not grow with the number of parts. A part appears
+   complete or not at all. A task has succeeded if its part exists; the state
+   that Slurm reports is only used in messages. */
 #include "cli/scan/parts.h"
 
 #include "analyzer/base/checked.h"
@@ -411,8 +411,8 @@ static es_status report_missing(const es_scan_options *options, int64_t job)
         read_state(state, job, k);
         snprintf(log, sizeof log, "slurm-%" PRId64 "_%zu.out", job, k);
         const work_file file = file_of(options, log);
-        if (access(file.path, R_OK) != 0) /* without a log, the task never
-                                             began */
+        if (access(file.path, R_OK) != 0) /* if the log does not exist, the task
+                                             never began */
             es_print_note("task %" PRId64 "_%zu of Slurm left the queue before "
                           "it began: there is no %s: %s",
                           job, k, file.path, remedy_of(state));

@@ -1,6 +1,7 @@
-/* Reads a sweep.yaml of Weights & Biases with libyaml into a spec: the file's
- * parameters become keys of [grid] or [random], and its command becomes the key
- * `command`. An unsupported setting that affects the search is refused. */
+/* Reads a sweep.yaml of Weights & Biases with libyaml, and converts it to the
+ * description of a sweep (es_sweep_spec): the file's parameters become keys of
+ * [grid] or [random], and its command becomes the key `command`. An unsupported
+ * setting that affects the search is refused. */
 #include "cli/sweep/wandb.h"
 
 #include "analyzer/base/checked.h"

@@ -80,8 +80,8 @@ typedef struct es_overview {
  * others together. The scale is logarithmic if its largest value is more than
  * twenty times its smallest. All rows share the scales, and a layer has the
  * same horizontal position in every row. If a height is requested, rows that do
- * not fit are left out, and the last line reports their number. Takes O(rows *
- * (columns + layers + flags)) time. Returns the same statuses as
+ * not fit are left out, and the last line reports their number. Takes time
+ * O(rows * (columns + layers + flags)). Returns the same statuses as
  * es_heatmap_draw.
  */
 es_status es_overview_draw(es_picture **out,

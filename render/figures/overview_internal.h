@@ -36,7 +36,7 @@ typedef struct es_overview_sheet {
     es_axis values, steps;
     double row; /* height of a row */
     size_t n_shown;
-    char ramp[160]; /* legend text of the layers' colours */
+    char ramp[160]; /* legend text that explains the layers' colours */
 } es_overview_sheet;
 
 /** Returns the colour of segment `share` in the bars that show a run's

@@ -1,5 +1,4 @@
-/** Measures and draws the texts of a page, notes and panel titles, for
- *  page.c. */
+/** Measures and draws the texts of a page: notes and panel titles. */
 #ifndef ES_PAGE_INTERNAL_H
 #define ES_PAGE_INTERNAL_H
 

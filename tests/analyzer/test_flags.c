@@ -91,8 +91,8 @@ TEST(an_overload_has_two_levels)
 }
 
 /* The entropies fall from `begin` to `end`, given as fractions of the ceiling.
-   The overload is only a note (info) if few steps are planned, the heads start
-   near the ceiling, and they fall only a little. */
+   The overload has only the severity info if few steps are planned, the heads
+   start near the ceiling, and they fall only a little. */
 TEST(a_training_may_be_too_short_for_heads_to_come_down)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/** Tests the one-line error message. */
+/** Tests the one-line error message that es_fail stores. */
 #include "analyzer/base/status.h"
 #include "tests/support/test.h"
 

@@ -6,8 +6,8 @@ plan_dir
 cp samples/runs/sm-ln-g.db samples/runs/sm.db "$dir"
 cd "$dir"
 
-# Makes the run NAME with two heads, whose lowest and highest entropies are
-# given.
+# Makes the run NAME with two heads, whose entropies are the second and the
+# third argument.
 make_run() {
     printf '%s,%s\n' "$2" "$3" >run.csv
     "$scan" import -q run.csv -o "$1.db" --name "$1" --ctx 128 || exit 1

@@ -208,7 +208,7 @@ static void test_cuda_tiles__operands(void **state)
     (void)state;
     for (int lane = 0; lane < 32; lane++)
         for (int i = 0; i < 8; i++) {
-            /* 1 for elements of the second right operand */
+            /* 1 if element i belongs to the second of the two right operands */
             const int second = i / 4;
             named(&row, &column, left_spot, lane, i, false);
             assert_int_equal(row, left_row(lane, i));

@@ -375,7 +375,8 @@ watch() {
         python3 -W ignore tests/gpu/torch_watch.py measure "$WATCH_FOLDER"
 }
 
-# Prints the path of libnccl.so.2, which belongs to PyTorch or to the machine.
+# Prints the path of libnccl.so.2, which is part of PyTorch or installed on the
+# machine.
 find_nccl() {
     local folder
     [ -z "${ENTROPY_TRAIN_NCCL:-}" ] || { echo "$ENTROPY_TRAIN_NCCL"; return; }
@@ -466,7 +467,8 @@ losses() { # RUN: prints lines "STEP LOSS"
 }
 
 # Creates the token file, and computes the losses of the first steps on the CPU.
-# This takes several minutes, so the machine that builds the programs does it.
+# This takes several minutes, so it is done on the machine that builds the
+# programs, not on the machine with the GPU.
 prepare_training() {
     local run
     [ -f "$BUILD/corpus.tok" ] ||

@@ -264,7 +264,7 @@ static void expect_refusal(const es_recorder_options *options, es_status code,
     if (status != code || !strstr(es_message(), why))
         fail_msg("%d, not %d with '%s': %s", status, code, why, es_message());
     assert_null(recorder);
-    /* Checks that the recorder process has ended and is no zombie. */
+    /* Checks that the recorder process has ended and is not a zombie. */
     int state;
     assert_int_equal(waitpid(-1, &state, WNOHANG), -1);
 }

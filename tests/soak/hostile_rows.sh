@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests how entropy-scan reads damaged rows of a PostgreSQL database. SOAK_COUNT times,
 # this script replaces some fields of a valid database by random invalid values; SOAK_SEED
-# is the seed. Each time, entropy-scan must end in time, exit with 0, 3 or 4, and print
-# one-line messages.
+# is the seed. Each time, entropy-scan must end within a time limit, exit with 0, 3 or 4,
+# and print one-line messages.
 . tests/support/tap.sh
 . tests/support/postgres.sh
 dir=${SOAK_FOLDER:-$(mktemp -d)}

@@ -1,5 +1,5 @@
 /**
- * Tests resuming runs, and that an event with the same dedupe key is stored
+ * Tests resuming runs, and that events with the same dedupe key are stored only
  * once.
  */
 #include "tests/support/test.h"

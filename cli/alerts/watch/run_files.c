@@ -226,8 +226,8 @@ static void note_failure(const es_watch_files *watch, es_watch_file *file,
     file->failed = true;
 }
 
-/* Reads one file. If this fails, the failure is noted and the caller reads the
- * other files; if the handler refuses an alert, the caller stops. */
+/* Reads one file. If reading fails, notes the failure, and the caller continues
+ * with the other files. If the handler refuses an alert, the caller stops. */
 static es_status read_file(es_watch_files *watch, es_watch_file *file,
                            es_stamp stamp)
 {

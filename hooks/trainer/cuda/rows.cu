@@ -104,9 +104,9 @@ typedef struct norm_backward {
     int n_rows, width;
 } norm_backward;
 
-/* A lane's packs of one row of dx, dy and x. If N > 0, the N packs of each
- * array are read at once and stay in registers. If N is 0, the row may have any
- * width, and packs are read when they are needed. */
+/* A lane's packs (vector loads) of one row of dx, dy and x. If N > 0, the N
+ * packs of each array are read at once and stay in registers. If N is 0, the
+ * row may have any width, and packs are read when they are needed. */
 template <class A, int W, int N>
 struct row_packs {
     A *dx;

@@ -45,7 +45,7 @@ typedef struct es_layer_memory {
     es_mem *q, *k, *v;
     es_mem *head_rstd; /* (N,H + key heads) 1/rms of each head's q and k;
                           NULL without --qk-norm */
-    es_mem *qkv;       /* (N,3a) q, k and v side by side, as the attention
+    es_mem *qkv;       /* (N,3*a) q, k and v side by side, as the attention
                           reads them */
     es_mem *saved;     /* (B,H,T,ES_N_SAVED) values that attention saves for the
                           backward pass */
@@ -175,10 +175,10 @@ struct es_model {
                        the width a of all heads differs from d */
     es_mem *dlog_t; /* (H,T) f32 gradient of a layer's log_t; NULL without
                        SM(t,direct) */
-    es_mem *dentropy; /* (B,H,T) f32 gradient of row entropies; NULL without the
-                         regulariser */
+    es_mem *dentropy; /* (B,H,T) f32 gradient of row entropies; NULL without
+                         entropy regulariser */
     es_mem *ereg;     /* (1) f32 L_ent */
-    /* (N, max(3a,f)) scratch for the gradient of qkv or of `pre` */
+    /* (N, max(3*a, f)) scratch for the gradient of qkv or of `pre` */
     es_mem *dwide;
     es_mem *between; /* (N,d) residual stream between attention and FFN of the
                         current layer; allocated only if details of heads or
@@ -210,12 +210,12 @@ struct es_model {
     int n_unrolled; /* number of micro-batches in step_inputs; 0: no step has
                        run as one sequence yet */
 
-    /* captured_scale has been set; captured_config has been set */
+    /* true once captured_scale, or captured_config, has been set */
     bool has_captured_scale, has_captured_config;
     double captured_scale; /* gradient scale that the captured operations use */
     es_train_config captured_config;
 
-    es_mem *dweight; /* f32 gradient of one normalised weight */
+    es_mem *dweight; /* f32 gradient of one normalised weight matrix */
     int n_targets;   /* number of rows of the current pass that have a target */
 
     bool weights_are_stale; /* parameters have changed since the normalised
