@@ -202,9 +202,10 @@ static bool skip_hole(const es_esf *esf, int64_t *at)
 }
 
 /**
- * Finds the first frame header at or after offset *at. Returns ES_DONE if the
- * bytes that one reading may search contain no frame header. Holes of a sparse
- * file are skipped and do not count as searched.
+ * Finds the first frame header at or after offset *at. Returns ES_DONE if
+ * there is no header within the number of bytes that one reading of the file
+ * may search. Holes of a sparse file are skipped and do not count towards this
+ * limit.
  */
 static es_status find_head(es_esf *esf, es_esf_frame *frame, int64_t *at)
 {

@@ -86,8 +86,8 @@ static es_status read_softmax_option(es_arch *arch, const arch_part *part,
                                                : NULL;
     if (!is_clip && !flag)
         return refuse_part(
-            part, "expected t for learnable temperatures, direct, clip "
-                  "and a number for QK-Clip, or gate: "
+            part, "expected 't' (learnable temperatures), 'direct', 'clip "
+                  "NUMBER' (QK-Clip) or 'gate', as in "
                   "SM(t,direct,clip 100,gate)");
     if (is_clip ? arch->clip > 0 : *flag)
         return refuse_part(
@@ -699,7 +699,7 @@ static es_status check_whole(const es_arch *arch)
         return es_fail(ES_EUSAGE,
                        "architecture part 'NoFFN': without a range, no layer "
                        "has an FFN: leave out activations, Sc... FFNs and "
-                       "norms of FFN, or add a range as in NoFFN[6-11]");
+                       "norms of the FFN, or add a range as in NoFFN[6-11]");
     return ES_OK;
 }
 

@@ -99,8 +99,7 @@ static es_status leave_out(es_report_figures *to, es_figure_kind kind, size_t n)
     es_report_figure *figure = &to->list[to->n++];
     *figure = (es_report_figure){.kind = kind};
     snprintf(reason, sizeof reason,
-             "%zu runs; a report limits this figure to %zu", n,
-             most_runs(kind));
+             "%zu runs; a report draws it for at most %zu", n, most_runs(kind));
     return es_copy_text(&figure->reason, reason);
 }
 

@@ -20,8 +20,8 @@ LINES = [
 
 
 def robust(x, y, tune=4.685):
-    """Fits a line by Street, Carroll and Ruppert (1988). Returns the slope, the ends of
-    its interval, and the value at the mean of x."""
+    """Fits a line by the method of Street, Carroll and Ruppert (1988). Returns the slope,
+    the ends of the slope's confidence interval, and the fitted value at the mean of x."""
     n, p = len(x), 2
     a = np.column_stack([np.ones(n), (x - x.mean()) / x.std(ddof=1)])
     q, _ = np.linalg.qr(a)

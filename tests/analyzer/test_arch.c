@@ -132,8 +132,8 @@ TEST(noffn_removes_the_ffns_of_any_layers)
     expect_refusal("SM+R[1]+NoFFN", "without a range, no layer has an FFN");
     expect_refusal("SM+NoFFN+ScFFN", "without a range");
     expect_refusal("SM+ScFuFFN[0]+NoFFN", "without a range");
-    expect_refusal("SM+NoFFN+WNorm(QK,FFN)", "norms of FFN");
-    expect_refusal("SM+SNorm(FFN)[0]+NoFFN", "norms of FFN");
+    expect_refusal("SM+NoFFN+WNorm(QK,FFN)", "norms of the FFN");
+    expect_refusal("SM+SNorm(FFN)[0]+NoFFN", "norms of the FFN");
     expect_refusal("SM+NoFFN[0]+ScFuFFNi2", "write ScFuFFN, and NoFFN with");
     expect_refusal("SM+ScFuFFNe1+NoFFN", "write ScFuFFN, and NoFFN with");
 }

@@ -120,7 +120,8 @@ static const char examples_text[] =
     "; [baseline]\n"
     "; run = baseline.db\n";
 
-/* Prints "[collapse]" with its meaning and thresholds. */
+/* Prints the section of a flag: its heading, such as "[collapse]", its meaning,
+ * and its thresholds. */
 static void print_flag(FILE *out, es_flag_kind kind, const es_flag_rules *flags)
 {
     const es_flag_info *info = es_flag_info_at(kind);

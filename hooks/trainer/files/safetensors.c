@@ -468,10 +468,10 @@ static es_status add_member(json_t *object, const char *key, json_t *value,
                        key);
     }
     if (json_object_set_new(object, key, value) != 0)
-        return es_fail(
-            ES_EARGUMENT,
-            "%s: the name %s or its text is not UTF-8, or memory ran out", path,
-            key);
+        return es_fail(ES_EARGUMENT,
+                       "%s: entry %s: the name or the value is not UTF-8, or "
+                       "memory ran out",
+                       path, key);
     return ES_OK;
 }
 

@@ -134,10 +134,11 @@ typedef struct es_control {
  * Operations that measure details, which are the series that `--record core`
  * does not include (hooks/trainer/model/details.h). A back-end with this table
  * also computes the row statistics that use scores
- * (es_row_statistic_is_of_scores). The argument `heads` is (H) es_head_details
- * and `layer` is (1) es_layer_details, both in the back-end's memory. The model
- * reads results between these calls, so a back-end that captures sequences
- * cannot have this table.
+ * (es_row_statistic_is_of_scores). The argument `heads` is an array of H
+ * es_head_details, and `layer` is one es_layer_details, both in the back-end's
+ * memory. The model reads results on the host between these calls, so a
+ * back-end that captures sequences of operations (such as a CUDA graph) cannot
+ * have this table.
  */
 typedef struct es_detail_ops {
     /** Computes quantiles over a head's finite rows in all sequences,

@@ -76,7 +76,8 @@ enum {
     ES_SEQUENCE_PARAMETERS = 12,
     ES_SEQUENCE_STEP, /* a whole step; add 1 if the update may be skipped, and 2
                          if the passes are measured */
-    /* Forward pass with dropout; it has the variants of ES_SEQUENCE_FORWARD. */
+    /* forward pass with dropout; add the same numbers as to
+       ES_SEQUENCE_FORWARD */
     ES_SEQUENCE_DROPPING = 17
 };
 
