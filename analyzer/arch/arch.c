@@ -329,7 +329,7 @@ static es_status unknown_part(const arch_part *part, bool first)
     return refuse_part(
         part, first ? "unknown; an architecture begins with SM, "
                       "SM(t), SM(clip 100), SM(gate), PSM(p) or RA"
-                    : "unknown; the parts are LN, RN, G, GT, R, LR(...), "
+                    : "unknown; the parts are LN, RN, G, GT, GS, R, LR(...), "
                       "SwiGLU, ScFFN, ScFuFFN, ScFuFFNi x, ScFuFFNe x, NoFFN, "
                       "WNorm(...), SNorm(...)");
 }

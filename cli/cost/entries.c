@@ -127,6 +127,23 @@ static es_status add_published(listing *to, const published *model)
     return es_copy_text(&entry->title, model->title);
 }
 
+/* Fails with the parser's reason if `text`, the input without its prefix,
+ * begins as an architecture does. */
+static es_status refuse_input(const char *input, const char *text)
+{
+    static const char *const begins[] = {"SM", "PSM", "RA", "EReg"};
+    char reason[ES_MESSAGE_MAX];
+    snprintf(reason, sizeof reason, "%s", es_message());
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (strncmp(text, begins[i], strlen(begins[i])) == 0)
+            return es_fail(ES_EUSAGE, "%s: neither a file nor a model; %s",
+                           input, reason);
+    return es_fail(ES_EUSAGE,
+                   "%s: neither a file nor an architecture such as SM+LN+G nor "
+                   "a model such as gpt2 or pythia-70m",
+                   input);
+}
+
 static es_status add_arch(listing *to, const char *input)
 {
     char name[ES_ARCH_TEXT_MAX], title[ES_ARCH_TEXT_MAX];
@@ -136,10 +153,7 @@ static es_status add_arch(listing *to, const char *input)
     const bool simplified = strncmp(input, ES_SAS_PREFIX, n_prefix) == 0;
     const char *const text = simplified ? input + n_prefix : input;
     if (es_arch_parse(&arch, text) != ES_OK)
-        return es_fail(ES_EUSAGE,
-                       "%s: neither a file nor an architecture such as "
-                       "SM+LN+G nor a model such as gpt2 or pythia-70m",
-                       input);
+        return refuse_input(input, text);
     es_status status = add_entry(&entry, to);
     if (status < 0)
         return status;

@@ -91,7 +91,7 @@ printf '0.5,1\n1.5,2\n' >run.csv
 exits 'a run without a width is reported' 3 'bare\.db: a cost needs the run.s d_model' "$scan" cost bare.db
 exits 'an architecture of another notation is reported' 3 'other\.db: a cost needs' "$scan" cost other.db
 exits 'the other inputs are shown' 4 'bare\.db: a cost needs' "$scan" cost bare.db SM
-exits 'an input that is neither file nor architecture is refused' 2 'SM\+X: neither a file nor an architecture' "$scan" cost SM+X
+exits 'the reason why an architecture is refused is given' 2 "SM\+X: neither a file nor a model; architecture part 'X': unknown" "$scan" cost SM+X
 output 'a published model has its size' '^Pythia-1\.4B +24 +2048 +128 ' "$scan" cost gpt2 pythia-1.4b
 output 'a given size replaces it' '^GPT-2 XL +48 +1600 +512 ' "$scan" cost gpt2-xl --ctx 512
 "$scan" cost gpt2 gpt2-medium pythia-70m --figure flops --over ctx --shares -o sizes.svg
@@ -99,7 +99,7 @@ check 'the figure has a panel for each size' sh -c '
     for text in "GPT-2 small" "GPT-2 medium" "Pythia-70M" "L = 24, d = 1024" "L = 6, d = 512"; do
         grep -q ">$text<" sizes.svg || exit 1
     done'
-exits 'an unknown model is refused' 2 'gpt3: neither a file' "$scan" cost gpt3
+exits 'an unknown model is refused' 2 'gpt3: neither a file nor an architecture' "$scan" cost gpt3
 exits 'a file that is not a run file is reported' 3 'run\.csv' "$scan" cost run.csv
 exits 'a command without inputs is refused' 2 'needs run files or architectures' "$scan" cost
 exits 'heads that do not share the width are refused' 2 'd_model 100 is not a multiple' \
