@@ -9,6 +9,7 @@ shopt -s extglob
 begin() { # SPEC DIR [OPTION]...: starts a sweep in the background; sets $sweep
     local file=$1 folder=$2
     shift 2
+    : >"$folder.err" # clears the messages of the previous sweep
     "$scan" sweep "$file" -o "$folder" -j 1 "$@" >"$folder.out" 2>"$folder.err" &
     sweep=$!
 }
@@ -137,6 +138,7 @@ await 'the long run starts again' has_state long $long running
 check 'the finished run is not run again' sh -c 'grep -q "1 of 2 runs are already done" "$0" && ! grep -q "steps20: begins" "$0"' long.err
 kill -9 "$sweep"
 ends
+await 'the recorder of the killed run ends' has_state long $long interrupted
 begin long.ini long
 await 'the long run starts a third time' grep -q "$long: begins" long.err
 await 'the long run is running' has_state long $long running
@@ -150,7 +152,6 @@ same_text 'another user may stop a run' stopped "$(states long | sed -n "s/^$lon
 # --- checkpoints
 newest() { ls "$1/$saved.checkpoints" 2>/dev/null | tail -n 1 | tr -dc '0-9' | sed 's/^1//'; }
 has_later() { [[ $(newest "$1") > $2 ]]; }
-is_let_go() { ! pgrep -f "entropy-recorder -- .*saved/$saved.db" >/dev/null; } # its recorder has ended
 spec saved.ini SM+LN+G 1 "accumulate = $batches" 'steps = 300' 'checkpoint-every = 20' 'record-every = 1'
 saved=SM+LN+G_seed1
 "$scan" sweep saved.ini -o whole >/dev/null 2>&1
@@ -165,7 +166,7 @@ check 'the run resumes from its checkpoint' until_true grep -q "resuming saved/.
 await 'the run writes further checkpoints' has_later saved "$from"
 kill -9 "$sweep"
 ends
-await 'the recorder of the killed run ends' is_let_go
+await 'the recorder of the killed run ends' has_state saved $saved interrupted
 begin saved.ini saved
 ends
 check 'the run also resumes after the sweep was killed' grep -q "^$saved: resumes from its checkpoint, 1 of 1" saved.err

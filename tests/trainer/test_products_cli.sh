@@ -74,6 +74,7 @@ fi
 # Takes the smallest of twenty counts, because a thread may still be listed after it has
 # been joined.
 n_threads() { # CHOICE: number of threads of a process that trains with two
+    : >"$dir/messages" # clears the messages of the previous process
     train_by '' "$1" --threads 2 --steps 100000 --no-record --log-every 1 \
         >/dev/null 2>"$dir/messages" &
     local pid=$! program
