@@ -80,7 +80,8 @@ static es_status count_tokens(es_modelled *out, es_drawing *drawing,
                               const es_run_summary *run)
 {
     es_run_lines lines;
-    es_lines_query query = {.series = "ce", .phase = ES_PHASE_EVAL};
+    es_lines_query query = {
+        .series = "ce", .phase = ES_PHASE_EVAL, .every_step = true};
     double a_step;
     es_status status = es_tokens_a_step(&a_step, run);
     if (status < 0)

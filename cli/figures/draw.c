@@ -257,6 +257,28 @@ static void report(reports *printed)
         free(copy);
 }
 
+static bool is_over_steps(es_figure_kind kind)
+{
+    return kind == ES_FIGURE_CURVES || kind == ES_FIGURE_NANS ||
+           kind == ES_FIGURE_SLOPES || kind == ES_FIGURE_LOSS ||
+           kind == ES_FIGURE_RASTER || kind == ES_FIGURE_TIMELINE;
+}
+
+/* Returns ES_OK if the figure can show the run; ES_ENOTFOUND if not, also if
+ * the run ends before the range of --steps. */
+static es_status fit(es_figure_kind kind, const es_run_summary *run,
+                     const es_step_range *steps)
+{
+    const int64_t first = steps->first;
+    es_status status = es_figure_fit(kind, run);
+    if (status == ES_OK && steps->given && is_over_steps(kind) &&
+        run->last_step < first)
+        return es_fail(ES_ENOTFOUND,
+                       "%s: the last step is %lld, but --steps begins at %lld",
+                       run->path, (long long)run->last_step, (long long)first);
+    return status;
+}
+
 /* Selects the runs that the figure can show, and reports each run that it
  * cannot show; if `printed` is NULL, returns the error of the first such run
  * instead and does not use `n_failed`. Under --all, runs that lack the figure's
@@ -272,7 +294,7 @@ static es_status choose_runs(es_drawing *drawing, size_t *n_failed,
     if (status < 0)
         return status;
     for (size_t i = 0; i < job->n; i++) {
-        status = es_figure_fit(kind, job->runs[i]);
+        status = fit(kind, job->runs[i], &job->options->steps);
         if (status == ES_OK) {
             drawing->runs[drawing->n++] = job->runs[i];
             continue;

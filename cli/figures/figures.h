@@ -75,6 +75,12 @@ typedef enum es_heads_spread {
     ES_SPREAD_QUARTILES /* from the lower to the upper quartile */
 } es_heads_spread;
 
+/** The steps that a figure shows (--steps). */
+typedef struct es_step_range {
+    bool given; /* false: all steps, and the other members are 0 */
+    int64_t first, last;
+} es_step_range;
+
 /** Selects the runs that are merged into one line or panel. */
 typedef enum es_grouping { ES_GROUP_NONE, ES_GROUP_SEED } es_grouping;
 
@@ -134,6 +140,8 @@ typedef struct es_figure_options {
                          of its heads is finite */
     bool tokens;      /* for loss: true for an x axis in tokens instead of
                          steps */
+    es_step_range steps; /* for figures over the steps: curves, nans, slopes,
+                            loss, raster and timeline */
     es_cost cost;
 } es_figure_options;
 
@@ -179,6 +187,11 @@ bool es_figures_any(const es_figure_options *options);
  *  "3.25x2.5in" or "234x180pt". Returns ES_OK or ES_EUSAGE. */
 es_status es_figures_set_size(es_figure_options *options,
                               const char *text) ES_MUST_USE;
+
+/** Parses the range of --steps: "A-B", "A-" or "-B". Returns ES_OK or
+ *  ES_EUSAGE. */
+es_status es_figures_set_steps(es_figure_options *options,
+                               const char *text) ES_MUST_USE;
 
 /** Parses the window of --spikes in samples; NULL selects the default, 31.
  *  Returns ES_OK or ES_EUSAGE. */

@@ -185,6 +185,10 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
         trained = trained || p->train.mean.n;
         evaluated = evaluated || p->eval.mean.n;
     }
+    if (!trained && !evaluated)
+        return es_fail(
+            ES_ENOTFOUND, "no loss was recorded from step %lld to %lld",
+            (long long)options->steps.first, (long long)options->steps.last);
     char note[256];
     es_curves_panel panel = {.curves = curves, .n_curves = 2 * n};
     es_curves figure = {.style = drawing->style,
@@ -216,7 +220,7 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
              : trained && evaluated
                  ? "; mean over seeds, shaded: range on held-out data"
                  : "; mean and range over seeds");
-    if (!figure.logarithmic && !options->full &&
+    if (!figure.logarithmic && !options->full && !options->steps.given &&
         (status = choose_limit(&figure.limit, drawing, pairs)) < 0)
         return status;
     return es_curves_draw(out, &figure);

@@ -226,6 +226,34 @@ static double unit_of(const char *text, size_t *n)
     return 0;
 }
 
+/* Parses one end of a range of steps, text[0..n); keeps *end if n is 0. */
+static bool parse_end(int64_t *end, const char *text, size_t n)
+{
+    char number[24];
+    if (n >= sizeof number)
+        return false;
+    memcpy(number, text, n);
+    number[n] = '\0';
+    return n == 0 || es_int_parse(end, number, 0, ES_MAX_STEP) == ES_OK;
+}
+
+es_status es_figures_set_steps(es_figure_options *options, const char *text)
+{
+    es_step_range range = {true, 0, ES_MAX_STEP};
+    const size_t n = strcspn(text, "-");
+    const char *last = text + n + (text[n] == '-');
+    if (text[n] && text[1] && parse_end(&range.first, text, n) &&
+        parse_end(&range.last, last, strlen(last)) &&
+        range.first <= range.last) {
+        options->steps = range;
+        return ES_OK;
+    }
+    return es_fail(ES_EUSAGE,
+                   "--steps '%.40s': expected a range of steps, as in 200-400, "
+                   "200- or -400",
+                   text);
+}
+
 es_status es_figures_set_spikes(es_figure_options *options, const char *text)
 {
     options->spikes = SPIKES_OUT_OF;

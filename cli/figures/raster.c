@@ -138,12 +138,12 @@ static void put(pass *p, int64_t step)
 /* --- all samples ----------------------------------------------------------*/
 
 static es_status each(pass *p, es_reader *reader, const es_series *series,
-                      int64_t from, int64_t to, take *handle)
+                      const es_step_range *steps, take *handle)
 {
     es_cursor *cursor = NULL;
     const float *values;
     int64_t step;
-    es_status status = es_cursor_open(&cursor, reader, series, from, to);
+    es_status status = es_source_scan(&cursor, reader, series, steps);
     while (status == ES_OK &&
            (status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
         set_line(p, values);
@@ -241,18 +241,18 @@ static es_status read_series(pass *p, es_reader *reader,
 {
     size_t n_rows = p->steps->n_rows;
     survey *found = p->survey;
+    const es_step_range *steps = &p->drawing->options->steps;
     es_status status;
     if ((status = es_drawing_array(p->drawing, &p->line, n_rows)) < 0 ||
         (status = es_drawing_array(p->drawing, &found->sums, n_rows)) < 0 ||
         (status = es_drawing_array(p->drawing, &found->n_finite, n_rows)) < 0 ||
-        (status = each(p, reader, series, ES_STEP_FIRST, ES_STEP_LAST, look)) <
-            0)
+        (status = each(p, reader, series, steps, look)) < 0)
         return status;
     if (!found->n)
-        return es_fail(ES_ENOTFOUND, "%s: series %s has no sample yet",
-                       es_reader_path(reader), series->name);
+        return es_source_empty(reader, series, steps);
+    const es_step_range seen = {true, found->first, found->last};
     if ((status = make_columns(p)) < 0 ||
-        (status = each(p, reader, series, found->first, found->last, put)) < 0)
+        (status = each(p, reader, series, &seen, put)) < 0)
         return status;
     fill_gaps(p);
     return ES_OK;

@@ -45,6 +45,26 @@ es_status es_source_open(es_reader **out, const es_run_summary *run)
     return status;
 }
 
+es_status es_source_scan(es_cursor **out, es_reader *reader,
+                         const es_series *series, const es_step_range *steps)
+{
+    return es_cursor_open(out, reader, series,
+                          steps->given ? steps->first : ES_STEP_FIRST,
+                          steps->given ? steps->last : ES_STEP_LAST);
+}
+
+es_status es_source_empty(es_reader *reader, const es_series *series,
+                          const es_step_range *steps)
+{
+    if (!steps->given)
+        return es_fail(ES_ENOTFOUND, "%s: series %s has no sample yet",
+                       es_reader_path(reader), series->name);
+    return es_fail(ES_ENOTFOUND,
+                   "%s: series %s has no sample from step %lld to %lld",
+                   es_reader_path(reader), series->name,
+                   (long long)steps->first, (long long)steps->last);
+}
+
 /* Opens a series of a run. If `either` is true and the series exists only in
  * the other phase, opens it in that phase. The caller closes from->reader, also
  * after an error. */
@@ -189,7 +209,7 @@ static float reduce_row(const float *row, const picking *picks, float *scratch)
 }
 
 static es_status push_all(es_trace *trace, es_drawing *drawing, source *from,
-                          const picking *picks)
+                          const picking *picks, const es_step_range *steps)
 {
     es_cursor *cursor = NULL;
     int64_t step;
@@ -199,8 +219,7 @@ static es_status push_all(es_trace *trace, es_drawing *drawing, source *from,
     if ((status = es_drawing_array(drawing, &line, picks->n_lines)) < 0 ||
         (status = es_drawing_array(drawing, &scratch, picks->n_columns)) < 0)
         return status;
-    status = es_cursor_open(&cursor, from->reader, &from->series, ES_STEP_FIRST,
-                            ES_STEP_LAST);
+    status = es_source_scan(&cursor, from->reader, &from->series, steps);
     while (status == ES_OK &&
            (status = es_cursor_next(cursor, &step, &values)) == ES_OK) {
         for (size_t i = 0; i < picks->n_lines; i++)
@@ -231,15 +250,22 @@ static es_status read_lines(es_run_lines *out, es_drawing *drawing,
                             source *from, const es_lines_query *query,
                             const picking *picks)
 {
+    const es_step_range all = {.given = false};
+    const es_step_range *steps =
+        query->every_step ? &all : &drawing->options->steps;
     es_trace *trace = NULL;
     float *line;
     es_status status;
     out->shape = from->series.shape;
     if ((status = es_trace_new(&trace, picks->n_lines)) < 0 ||
-        (status = push_all(trace, drawing, from, picks)) < 0)
+        (status = push_all(trace, drawing, from, picks, steps)) < 0)
         goto done;
     out->n_lines = query->fold ? 1 : picks->n_lines;
     out->n = es_trace_n_points(trace);
+    if (out->n == 0 && steps->given) {
+        status = es_source_empty(from->reader, &from->series, steps);
+        goto done;
+    }
     if ((status = es_drawing_array(drawing, &out->steps, out->n)) < 0 ||
         (status = es_drawing_alloc(drawing, &out->values, out->n,
                                    out->n_lines * sizeof *out->values)) < 0 ||

@@ -16,6 +16,19 @@
 es_status es_source_open(es_reader **out,
                          const es_run_summary *run) ES_MUST_USE;
 
+/**
+ * Opens a cursor over the samples of a series in a range of steps. The caller
+ * closes *out. Returns the statuses of es_cursor_open.
+ */
+es_status es_source_scan(es_cursor **out, es_reader *reader,
+                         const es_series *series,
+                         const es_step_range *steps) ES_MUST_USE;
+
+/** Returns ES_ENOTFOUND with a message that a series has no sample, or has none
+ *  in the range of steps. */
+es_status es_source_empty(es_reader *reader, const es_series *series,
+                          const es_step_range *steps);
+
 /** Selects how the values of a layer's heads are reduced to one value. */
 typedef enum es_reduction {
     /* No reduction: each value becomes a line. A series with one value per run,
@@ -48,6 +61,7 @@ typedef struct es_lines_query {
     int64_t layer; /* layer whose heads are read; used only if by_head is
                       true */
     es_fold fold;
+    bool every_step; /* read all steps, even if the option --steps was given */
 } es_lines_query;
 
 /** A series of a run as lines over the steps. The drawing owns the memory. */
@@ -59,14 +73,16 @@ typedef struct es_run_lines {
 } es_run_lines;
 
 /**
- * Reads a series of a run over all its steps. In a long series, neighbouring
+ * Reads a series of a run over all its steps, or over those of the option
+ * --steps. In a long series, neighbouring
  * samples are merged as described in cli/runs/trace.h, so that no dip and no
  * NaN is lost.
  *
  * If heads are reduced, the value of a layer is NaN if none of its heads is
  * finite, and missing if all of its heads are missing. Returns ES_OK;
  * ES_ENOTFOUND if the run lacks the series (the message names the existing
- * series) or the layer; ES_EIO, ES_EFORMAT, ES_ENOMEM.
+ * series), the layer, or a sample in the range of --steps; ES_EIO, ES_EFORMAT,
+ * ES_ENOMEM.
  */
 es_status es_lines_read(es_run_lines *out, es_drawing *drawing,
                         const es_run_summary *run,
@@ -164,7 +180,8 @@ typedef struct es_steps {
 #define ES_STEPS_MOST 2048
 
 /**
- * Reads a head or layer series over all its steps.
+ * Reads a head or layer series over all its steps, or over those of the option
+ * --steps.
  *
  * The width of a column is the most frequent interval between two samples, or a
  * multiple of this interval if there would be too many columns; es_raster_wins

@@ -78,6 +78,23 @@ static es_status load_plots(story *r, es_timeline_panel *panel,
 
 /* --- flags and events -----------------------------------------------------*/
 
+/* Returns true if any of the steps first to last is shown. */
+static bool is_shown(const es_drawing *drawing, int64_t first, int64_t last)
+{
+    const es_step_range *steps = &drawing->options->steps;
+    return !steps->given || (first <= steps->last && last >= steps->first);
+}
+
+/* Returns the shown step that is nearest to a step. */
+static double shown_step(const es_drawing *drawing, int64_t step)
+{
+    const es_step_range *steps = &drawing->options->steps;
+    return !steps->given         ? (double)step
+           : step < steps->first ? (double)steps->first
+           : step > steps->last  ? (double)steps->last
+                                 : (double)step;
+}
+
 /* Prints the layers of a flag as ranges, such as "L0-2,9". */
 static void print_layers(char *out, const es_flag *flag)
 {
@@ -154,39 +171,48 @@ static es_status load_flags(story *r, es_timeline_panel *panel,
     for (size_t lane = 0; lane < all->n; lane++)
         for (size_t i = 0; i < run->n_flags; i++) {
             const es_flag *flag = &run->flags[i];
-            if (lane_of(all, flag) != lane)
+            if (lane_of(all, flag) != lane ||
+                !is_shown(drawing, flag->onset, flag->last))
                 continue;
+            const double onset = shown_step(drawing, flag->onset);
+            const double last = shown_step(drawing, flag->last);
             char *text = r->bar_texts[panel->n_bars];
             print_layers(text, flag);
             r->bars[panel->n_bars++] = (es_timeline_bar){
-                lane, (double)flag->onset, (double)flag->last,
-                es_drawing_level(flag->severity), *text ? text : NULL};
-            widen(panel, (double)flag->onset);
-            widen(panel, (double)flag->last);
+                lane, onset, last, es_drawing_level(flag->severity),
+                *text ? text : NULL};
+            widen(panel, onset);
+            widen(panel, last);
         }
     for (size_t i = 0; i < run->n_flags; i++) {
         /* the summary's flags are sorted by the step at which they were
          * raised */
         const es_flag *flag = &run->flags[i];
         const size_t lane = lane_of(all, flag);
-        if (lane >= all->n || seen[lane])
+        if (lane >= all->n || seen[lane] ||
+            !is_shown(drawing, flag->onset, flag->last))
             continue;
         seen[lane] = true;
         es_text_append(&order, "%s%s %lld", order.length ? " \u2192 " : "",
                        all->names[lane], (long long)flag->onset);
     }
     if (!order.length)
-        es_text_append(&order, "no flags");
+        es_text_append(&order, drawing->options->steps.given
+                                   ? "no flags in these steps"
+                                   : "no flags");
     return ES_OK;
 }
 
-static void add_mark(story *r, es_timeline_panel *panel, double step,
-                     es_level level, const char *text)
+static void add_mark(story *r, es_timeline_panel *panel,
+                     const es_drawing *drawing, int64_t step, es_level level,
+                     const char *text)
 {
+    if (!is_shown(drawing, step, step))
+        return;
     char *copy = r->mark_texts[panel->n_marks];
     snprintf(copy, TEXT_MAX, "%.40s", text);
-    r->marks[panel->n_marks++] = (es_timeline_mark){step, level, copy};
-    widen(panel, step);
+    r->marks[panel->n_marks++] = (es_timeline_mark){(double)step, level, copy};
+    widen(panel, (double)step);
 }
 
 static int by_step(const void *a, const void *b)
@@ -215,13 +241,13 @@ static es_status load_events(story *r, es_timeline_panel *panel,
         /* Put an event without a step at the last known step. */
         if (step == ES_UNKNOWN)
             step = run->last_step == ES_UNKNOWN ? 0 : run->last_step;
-        add_mark(r, panel, (double)step, es_drawing_level(events[i].severity),
+        add_mark(r, panel, drawing, step, es_drawing_level(events[i].severity),
                  events[i].kind);
     }
     for (size_t i = 0; i < run->n_damaged; i++)
         /* damaged frames and damaged table rows are already among the events */
         if (!run->damaged[i].n_frames && !run->damaged[i].table)
-            add_mark(r, panel, (double)run->damaged[i].step, ES_LEVEL_ERROR,
+            add_mark(r, panel, drawing, run->damaged[i].step, ES_LEVEL_ERROR,
                      "damaged");
     qsort(r->marks, panel->n_marks, sizeof *r->marks, by_step);
 done:

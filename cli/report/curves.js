@@ -206,14 +206,15 @@ const Curves = (() => {
 
     function start() {
         Save.add(Dom.byId('curves-card'), {name: 'layers', picture: true,
-            rows: curveRows, figure: () => !State.now.span && !shown.some(
+            rows: curveRows, figure: () => !shown.some(
                 ({lines}) => lines.some(({kind}) => kind === 'chosen')) &&
-                {names: ['curves'], log: shown.some((p) => Chart.isLog(p.chart))}});
+                {names: ['curves'], span: State.now.span,
+                 log: shown.some((p) => Chart.isLog(p.chart))}});
         Save.add(Dom.byId('values-card'), {name: 'loss', picture: true,
-            rows: valueRows, figure: () => !State.now.span &&
-                charts.size === 1 && charts.has('loss') &&
+            rows: valueRows,
+            figure: () => charts.size === 1 && charts.has('loss') &&
                 {names: ['loss'], log: Chart.isLog(charts.get('loss')),
-                 full: State.now.full}});
+                 full: State.now.full, span: State.now.span}});
         let width = 0;
         new ResizeObserver(() => {
             if (box.clientWidth + values.clientWidth === width)

@@ -294,14 +294,16 @@ const Live = (() => {
     /* --- figures and files -----------------------------------------------*/
 
     // Requests figures on one page, of the open runs or of the first selected
-    // ones. A delta subtracts the first run.
-    async function draw({names, log, full}, format) {
+    // ones; `span` is the range of steps of a zoomed chart. A delta subtracts the first run.
+    async function draw({names, log, full, span}, format) {
         const {open, selected, delta, series, step, theme} = State.now;
         const runs = names.includes('delta') && delta ? [delta[1], delta[0]]
             : (open.length ? open : selected).slice(0, 150);
         return (await Server.get('api/draw', [
             ...names.map((name) => ['figure', name]),
             ...log ? [['log', 1]] : [], ...full ? [['full', 1]] : [],
+            ...span ? [['steps', `${Math.ceil(span[0])}-${Math.floor(span[1])}`]]
+                : [],
             ['format', format], ['theme', theme],
             ...runs.map((run) => ['run', run.key]),
             ...series ? [['name', series]] : [],

@@ -161,6 +161,10 @@ static es_status check_users(const es_scan_options *to)
         return es_fail(
             ES_EUSAGE,
             "--spread and --group are mutually exclusive: both shade a range");
+    if (has_option(to, "trends") && has_option(to, "steps"))
+        return es_fail(ES_EUSAGE,
+                       "--trends and --steps are mutually exclusive: a trend "
+                       "is fitted to the second half of a run");
     if (has_option(to, "spread") && has_option(to, "heads"))
         return es_fail(ES_EUSAGE,
                        "--spread and --heads are mutually exclusive");

@@ -54,6 +54,7 @@ static es_status want_all(es_figure_options *figures, const char *folder)
 ES_OPTION_READER(read_step, set_step)
 ES_OPTION_READER(read_heads, set_heads)
 ES_OPTION_READER(read_spikes, es_figures_set_spikes)
+ES_OPTION_READER(read_steps, es_figures_set_steps)
 ES_OPTION_READER(read_all, want_all)
 ES_OPTION_READER(read_figures, es_figures_want)
 ES_OPTION_READER(read_size, es_figures_set_size)
@@ -110,6 +111,10 @@ static const es_option table[] = {
     {"step", 's', "N", "step to show: a number, first or last",
      ES_OPT_CALL(es_scan_options, summary.step, read_step), .value = "last",
      .tags = SUMMARY | DRAW | COMPARE | TRENDS},
+    {"steps", 0, "A-B", "draw only steps A to B, as in 200-400 or 200-",
+     ES_OPT_CALL(es_scan_options, figures, read_steps),
+     .tags = PICTURE | OF(CURVES) | OF(NANS) | OF(SLOPES) | OF(LOSS) |
+             OF(RASTER) | OF(TIMELINE)},
     {"series", 0, "NAME", "series to show",
      ES_OPT_TEXT(es_scan_options, summary.series), .value = "entropy",
      .tags = SUMMARY | DRAW | TUI | TRENDS},
@@ -153,7 +158,7 @@ static const es_option table[] = {
     {"smooth", 0, "N", "curves, loss: moving mean of N samples",
      ES_OPT_INT(es_scan_options, figures.smooth, 2, 9999),
      .tags = PICTURE | OF(CURVES) | OF(LOSS)},
-    {"spikes", 0, "[N]", "curves, loss: circle outliers within N samples (31)",
+    {"spikes", 0, "[N]", "curves, loss: circle outliers among N samples (31)",
      ES_OPT_CALL(es_scan_options, figures, read_spikes),
      .tags = PICTURE | OF(CURVES) | OF(LOSS)},
     {"group", 0, "KEY", "seed: average runs that differ only in the seed",

@@ -82,13 +82,10 @@ static es_status load_run(es_run_summary **out, const es_serve_place *place,
 /* Makes the options of the figures that a request names. */
 static es_figure_options options_of(const es_serve_request *request)
 {
-    es_figure_options options = {.theme = request->is_dark ? ES_THEME_DARK
-                                                           : ES_THEME_LIGHT,
-                                 .theme_given = true,
-                                 .logarithmic = request->logarithmic,
-                                 .full = request->full,
-                                 .step_given = request->step != ES_STEP_LAST,
-                                 .n_parts = request->n_figures};
+    es_figure_options options = request->style;
+    options.theme_given = true;
+    options.step_given = request->step != ES_STEP_LAST;
+    options.n_parts = request->n_figures;
     memcpy(options.parts, request->figures,
            request->n_figures * sizeof *options.parts);
     return options;

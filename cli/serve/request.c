@@ -165,13 +165,16 @@ es_status es_serve_request_add(es_serve_request *request,
     if (draws && strcmp(name, "figure") == 0)
         return add_figure(request, value);
     if (draws && strcmp(name, "log") == 0)
-        return set_flag(&request->logarithmic, name, value);
+        return set_flag(&request->style.logarithmic, name, value);
     if (draws && strcmp(name, "full") == 0)
-        return set_flag(&request->full, name, value);
+        return set_flag(&request->style.full, name, value);
     if (draws && strcmp(name, "format") == 0)
         return set_format(request, value);
     if (draws && strcmp(name, "theme") == 0)
-        request->is_dark = strcmp(value, "dark") == 0;
+        request->style.theme =
+            strcmp(value, "dark") == 0 ? ES_THEME_DARK : ES_THEME_LIGHT;
+    if (draws && strcmp(name, "steps") == 0)
+        return es_figures_set_steps(&request->style, value);
     return ES_OK;
 }
 

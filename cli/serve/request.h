@@ -45,7 +45,8 @@ typedef struct es_serve_request {
     es_figure_kind figures[ES_COMPOSITE_MOST];
     size_t n_figures;
     int format; /* es_format of a figure */
-    bool is_dark, logarithmic, full;
+    /* options of figures; a request sets theme, logarithmic, full and steps */
+    es_figure_options style;
 } es_serve_request;
 
 /** Creates a request without arguments. Returns ES_OK or ES_ENOMEM. */

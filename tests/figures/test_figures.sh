@@ -84,4 +84,32 @@ exits '--spikes is refused for a heatmap' 2 '^entropy-scan: --spikes applies onl
 exits 'a window of two samples is refused by --spikes' 2 "--spikes '2': expected 3 to 9999 samples" "$scan" -q noise.db --curves --spikes=2
 exits '--smooth is refused for a heatmap' 2 '^entropy-scan: --smooth applies only to --figure curves or loss' "$scan" -q noise.db --heatmap --smooth 9
 exits 'a window of one sample is refused by --smooth' 2 '--smooth' "$scan" -q noise.db --curves --smooth 1
+
+# --- a range of steps: drawn like a run that has only these steps
+awk -F , 'NR == 1 || ($1 >= 18 && $1 <= 25)' noise.csv >part.csv
+"$scan" import -q part.csv --name noise -o part.db --ctx 128
+drawn() { # FIGURE RUN.db OPTION...: prints the shapes and texts of its drawing
+    "$scan" draw "$1" "${@:2}" -o drawn.svg 2>/dev/null && grep -o '<[pt].*' drawn.svg || echo "no drawing: $*"
+}
+for figure in curves raster timeline; do
+    same_text "$figure: --steps draws only these steps" "$(drawn $figure part.db)" "$(drawn $figure noise.db --steps 18-25)"
+done
+same_text '--steps A- goes to the end' "$(drawn curves noise.db --steps 30-39)" "$(drawn curves noise.db --steps 30-)"
+same_text '--steps -B begins with the first step' "$(drawn curves noise.db --steps 0-9)" "$(drawn curves noise.db --steps=-9)"
+check 'a figure without steps ignores --steps' [ "$(drawn heatmap+curves noise.db --steps 5-9 | grep -c 'step 39')" = 1 ]
+exits 'a run that ends before the steps is left out' 4 'part.db: the last step is 25, but --steps begins at 30' \
+    "$scan" draw curves noise.db part.db --steps 30-35 -o both.svg
+check 'and the other runs are drawn' test -s both.svg
+awk 'BEGIN { print "step,loss"; for (s = 0; s < 100; s += 10) print s "," 9 - s / 20 }' >losses.csv
+"$scan" import -q losses.csv -o losses.db
+exits 'steps between two samples' 3 'no loss was recorded from step 11 to 19' "$scan" draw loss losses.db --series loss --steps 11-19
+exits 'steps between two samples of a series' 3 'losses.db: series loss has no sample from step 11 to 19' \
+    "$scan" draw curves losses.db --series loss --steps 11-19
+for range in 5-3 - 5 x-7 1-2-3 9999999999999999999- ''; do
+    exits "--steps '$range' is refused" 2 "^entropy-scan: --steps '$range': expected a range of steps, as in 200-400" \
+        "$scan" draw curves noise.db "--steps=$range"
+done
+exits '--steps is refused for a heatmap' 2 'applies only to --figure curves, nans, slopes, loss, raster or timeline' \
+    "$scan" draw heatmap noise.db --steps 5-9
+exits '--trends and --steps exclude each other' 2 'mutually exclusive' "$scan" -q noise.db --curves --trends --steps 5-9
 finish

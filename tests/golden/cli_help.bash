@@ -5,7 +5,7 @@ _entropy_scan()
     [[ $COMP_CWORD -gt 1 && " $verbs " == *" $verb "* ]] || verb=
     case $verb in
     '') words="--heatmap --curves --figure= --all --step= --series= --phase= --max= --recursive --jobs= --where= --sort= --json --jsonl --csv --quiet --output= --check --check-format= --rules= --salvage --color= --help --version" ;;
-    draw) words="--step= --series= --phase= --max= --format= --size= --for= --letters --font-size= --title= --colormap= --theme= --log --spread= --smooth= --spikes --group= --heads= --perplexity --full --tokens --cost= --where= --sort= --baseline= --output= --rules= --salvage --color= --help" ;;
+    draw) words="--step= --steps= --series= --phase= --max= --format= --size= --for= --letters --font-size= --title= --colormap= --theme= --log --spread= --smooth= --spikes --group= --heads= --perplexity --full --tokens --cost= --where= --sort= --baseline= --output= --rules= --salvage --color= --help" ;;
     compare) words="--step= --phase= --max= --where= --sort= --baseline= --json --output= --rules= --salvage --color= --help" ;;
     tui) words="--series= --phase= --max= --colormap= --follow --rules= --salvage --color= --help" ;;
     trends) words="--step= --series= --phase= --where= --sort= --json --output= --salvage --color= --help" ;;

@@ -384,7 +384,9 @@ def the_program_draws(browser, downloads, options):
             ("heads", "{step: 1000}", [heat, "--step", "1000"]),
             ("curves", "{}", [curves]), ("curves", "{log: true}", [curves, "--log"]),
             ("values", "{}", [loss]), ("values", "{log: true}", [loss, "--log"]),
-            ("values", "{full: true}", [loss, "--full"]), ("values", "{span: [0, 500]}", None),
+            ("values", "{full: true}", [loss, "--full"]),
+            ("values", "{span: [0.5, 500.5]}", [loss, "--steps", "1-500"]),
+            ("curves", "{span: [1000, 2000]}", [curves, "--steps", "1000-2000"]),
             ("curves", "{head: {run: Data.runs[0].key, row: 1, column: 1}}", None)):
         before = "{delta: null, step: 2990, log: false, full: false, span: null, head: null}"
         browser.js(f"State.set(Object.assign({before}, {state}))")

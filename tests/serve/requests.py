@@ -122,6 +122,8 @@ def check_figures(server, runs):
     check("figures share a page", "loss (nats)" in texts and "step 3999" in texts, texts)
     plain, log = drawn("figure=loss&log=0"), drawn("figure=loss&log=1")
     check("a figure has a logarithmic axis", plain != log == drawn("log=1&figure=loss"), log)
+    texts = drawn("figure=loss&steps=1000-1200")
+    check("a figure has a range of steps", "1.1K" in texts and "2K" not in texts, texts)
     answer = server.ask(f"api/draw?run={odd}&format=csv&name=loss")
     export = subprocess.run([SCAN, "export", "runs/odd.db", "--series", "loss", "-o", "-"],
                             capture_output=True, check=True).stdout
@@ -145,6 +147,7 @@ def check_wrong(server, runs):
             ("an unclear axis", f"api/draw?run={key}&figure=loss&log=yes", 400),
             ("an unknown format", f"api/draw?run={key}&figure=loss&format=gif", 400),
             ("a negative step", f"api/draw?run={key}&figure=loss&step=-1", 400),
+            ("an unclear range of steps", f"api/draw?run={key}&figure=loss&steps=9-1", 400),
             ("too many values", f"api/series?run={key}&name=loss&values=99999999999", 400),
             ("too many runs", "api/series?name=loss" + f"&run={key}" * 65, 400),
             ("too many names", f"api/series?run={key}" + "&name=x" * 9, 400)):
