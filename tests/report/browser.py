@@ -3,7 +3,6 @@
 Opens reports in headless Chromium, checks their contents and behaviour, and prints TAP
 lines. FOLDER contains the runs of make_runs.py and the reports two.html (evil.db and
 other.db) and long.html."""
-import glob
 import json
 import os
 import pathlib
@@ -246,19 +245,18 @@ def curves_zoom(browser):
     check("a NaN is marked", marks >= 1, marks)
 
 
-def csv_is_export(browser, downloads):
+def csv_is_export(browser):
     for i, path in enumerate(RUNS):
         browser.click(".csv", i)
-        names = browser.until(
-            lambda: [n for n in glob.glob(downloads + "/*.csv")])
-        got = pathlib.Path(names[0]).read_text(encoding="utf-8")
+        saved = browser.downloaded(".csv")
+        got = saved.read_text(encoding="utf-8")
         rows = [x for x in got.splitlines() if not x.startswith("#")]
         check("the CSV equals that of export",
               rows == exported(path, "entropy", "max_logit", "loss"),
               rows[:9])
-        page.run(scan, "import", "-q", names[0], "-o", "back.db")
+        page.run(scan, "import", "-q", str(saved), "-o", "back.db")
         check("the CSV can be imported", exported("back.db") == rows)
-        os.unlink(names[0])
+        saved.unlink()
 
 
 def series_change(browser, wanted):
@@ -376,7 +374,7 @@ def cannot_ask(browser):
           said == ["connect-src", "img-src", "script-src-elem"], said)
 
 
-def figures_are_shown(browser, downloads):
+def figures_are_shown(browser):
     def images():
         return browser.js("return Array.from(document.querySelectorAll('#figures img'),"
                           " (image) => [image.alt.split(':')[0], image.naturalWidth])")
@@ -393,14 +391,12 @@ def figures_are_shown(browser, downloads):
     check("every figure is an image", browser.until(
         lambda: len(images()) == n and all(width > 100 for _, width in images())), images())
     browser.js("document.querySelector('#figures a').click()")
-    saved = pathlib.Path(downloads, "overview.svg")
-    check("a figure is saved as SVG", browser.until(saved.exists), os.listdir(downloads))
-    # Chromium creates an empty file first.
-    check("the file is an SVG", browser.until(lambda: "<svg " in saved.read_text()))
+    saved = browser.downloaded("overview.svg")
+    check("a figure is saved as SVG", saved and "<svg " in saved.read_text())
     browser.js("document.getElementById('figures-card').open = false")
 
 
-def two_runs(browser, downloads):
+def two_runs(browser):
     browser.open(pathlib.Path("two.html").resolve().as_uri())
     entropy = Wanted(browser, "entropy")
     numbers_are_spelt(browser)
@@ -411,8 +407,8 @@ def two_runs(browser, downloads):
     hover_tells(browser, entropy)
     curves_zoom(browser)
     series_change(browser, Wanted(browser, "max_logit"))
-    csv_is_export(browser, downloads)
-    figures_are_shown(browser, downloads)
+    csv_is_export(browser)
+    figures_are_shown(browser)
     configurations_differ(browser)
     flags_jump(browser)
     themes(browser)
@@ -461,11 +457,11 @@ def main():
     os.mkdir(downloads)
     browser = webdriver.Browser(downloads, profile)
     try:
-        two_runs(browser, downloads)
+        two_runs(browser)
         views.losses(browser, check)
         is_quiet(browser, "losses.html")
         tree.many_runs(browser, check)
-        views.many_runs(browser, downloads, check)
+        views.many_runs(browser, check)
         narrow(browser, "tree150.html")
         is_quiet(browser, "tree150.html")
         browser.open(pathlib.Path("tree500.html").resolve().as_uri())

@@ -1,6 +1,5 @@
 """Checks what every view of the page shares: the address holds the selection, the keyboard
 reaches every function, panels can be saved, and labels stay inside their drawing."""
-import os
 import pathlib
 import xml.etree.ElementTree
 
@@ -108,25 +107,23 @@ def keys(browser, check):
     browser.click("#close")
 
 
-def saved(browser, downloads, card, form):
+def saved(browser, card, form):
     browser.js("document.getElementById(arguments[0] + '-card').querySelector('.head')"
                ".scrollIntoView({block: 'center'})", card)
-    files = lambda: [n for n in os.listdir(downloads) if n.endswith("." + form)]
     for _ in range(3):  # Chromium now and then drops one of many downloads
         browser.js("document.querySelectorAll('.save').forEach((menu) => menu.open = false)")
         browser.click(f"#{card}-card .save summary")
         browser.click(f"#{card}-card [data-format={form}]")
-        if found := browser.until(files, 4):
+        if path := browser.downloaded("." + form, 4):
             break
     else:
         return b""
-    path = os.path.join(downloads, found[0])
-    data = browser.until(lambda: pathlib.Path(path).read_bytes())
-    os.unlink(path)
+    data = path.read_bytes()
+    path.unlink()
     return data
 
 
-def saves(browser, downloads, check):
+def saves(browser, check):
     """Every panel of an open comparison can be saved in every format that it offers."""
     browser.js("State.set({open: Data.runs.slice(2, 4), delta: Data.runs.slice(2, 4),"
                "group: 'lr'})")
@@ -137,7 +134,7 @@ def saves(browser, downloads, check):
     check("every panel can be saved", {"runs", "parallel", "groups", "heads", "curves",
           "values", "timeline", "flags", "config"} <= cards, cards)
     for card, form in offers:
-        data = saved(browser, downloads, card, form)
+        data = saved(browser, card, form)
         if not data:
             check(f"{card}: a {form} is saved", False, browser.js(
                 "return document.getElementById('tip').textContent"))
@@ -154,7 +151,7 @@ def saves(browser, downloads, check):
             lines = data.decode().splitlines()
             check(f"{card}: the CSV has a heading and values", len(lines) > 1 and
                   all(line.count(",") >= lines[0].count(",") for line in lines), lines[:3])
-    rows = saved(browser, downloads, "heads", "csv").decode().splitlines()
+    rows = saved(browser, "heads", "csv").decode().splitlines()
     check("the CSV of heads has a row per head, and NaN is not a number", len(rows) ==
           1 + 3 * 96 and rows[0] == "run,step,layer,head,entropy" and
           "seed 3,230,0,5,NaN" in rows, rows[:3])
@@ -257,11 +254,11 @@ def losses(browser, check):
         lambda: not texts("#values .arrows text")))
 
 
-def many_runs(browser, downloads, check):
+def many_runs(browser, check):
     browser.open(pathlib.Path("tree150.html").resolve().as_uri())
     sparks(browser, check)
     labels(browser, check)
     groups(browser, check)
     keys(browser, check)
-    saves(browser, downloads, check)
+    saves(browser, check)
     links(browser, check)

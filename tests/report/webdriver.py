@@ -1,5 +1,6 @@
 """Drives a browser by W3C WebDriver, with only the standard library."""
 import json
+import pathlib
 import re
 import shutil
 import subprocess
@@ -22,6 +23,7 @@ class Browser:
     """A chromedriver process with one browser and one window; close() ends both."""
 
     def __init__(self, downloads, profile):
+        self._downloads = pathlib.Path(downloads)
         self.driver = subprocess.Popen(
             [shutil.which("chromedriver"), "--port=0"],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -160,6 +162,13 @@ class Browser:
         self._actions({"type": "wheel", "id": "wheel"}, [
             {"type": "scroll", "x": 0, "y": 0, "deltaX": 0, "deltaY": delta,
              "origin": {ELEMENT: self.find(css)}}])
+
+    def downloaded(self, ending, patience=PATIENCE):
+        """Waits for a downloaded file and returns its path; None if there is no such file.
+        Chromium first creates an empty file, which it later replaces by the complete file."""
+        return self.until(lambda: next((path for path in self._downloads.iterdir() if
+                                        path.name.endswith(ending) and path.stat().st_size),
+                                       None), patience)
 
     def until(self, condition, patience=PATIENCE):
         """Waits at most `patience` seconds until a function returns a true value;

@@ -292,7 +292,7 @@ def a_frame_has_its_token(browser, server):
         "document.getElementById('state').classList.contains('on')"))
 
 
-def a_sweep(browser, downloads, options):
+def a_sweep(browser, options):
     """300 runs are listed, filtered and grouped. The document contains only visible rows."""
     os.mkdir("sweep")
     make_tree.main("other.db", 300, "sweep/all.db")
@@ -341,23 +341,19 @@ def a_sweep(browser, downloads, options):
                    ".scrollIntoView({block: 'center'})", card)
         browser.click(f"#{card}-card .save summary")
         browser.click(f"#{card}-card [data-format={form}]")
-        found = browser.until(lambda: [n for n in os.listdir(downloads) if n.endswith(form)])
-        path = os.path.join(downloads, found[0])
-        data = browser.until(lambda: open(path, "rb").read())
+        data = browser.downloaded("." + form).read_bytes()
         check(f"a panel is saved as {form}", data.startswith(start), data[:60])
     tab.is_calm("a sweep")
     server.end()
 
 
-def saved(tab, downloads, card):
+def saved(tab, card):
     """Saves a panel as SVG; returns the root of its elements."""
     tab.browser.click(f"#{card}-card .save summary")
     tab.browser.click(f"#{card}-card [data-format=svg]")
-    found = tab.browser.until(lambda: [n for n in os.listdir(downloads) if n.endswith(".svg")])
-    path = os.path.join(downloads, found[0])
-    tab.browser.until(lambda: os.path.getsize(path))
+    path = tab.browser.downloaded(".svg")
     root = xml.etree.ElementTree.parse(path).getroot()
-    os.unlink(path)
+    path.unlink()
     return root
 
 
@@ -365,7 +361,7 @@ def texts(root):
     return [e.text for e in root.iter() if e.tag.endswith("text")]
 
 
-def the_program_draws(browser, downloads, options):
+def the_program_draws(browser, options):
     """A panel of the page is saved as the same figure that the program entropy-scan draws from the
     same data."""
     os.mkdir("drawn")
@@ -390,7 +386,7 @@ def the_program_draws(browser, downloads, options):
             ("curves", "{head: {run: Data.runs[0].key, row: 1, column: 1}}", None)):
         before = "{delta: null, step: 2990, log: false, full: false, span: null, head: null}"
         browser.js(f"State.set(Object.assign({before}, {state}))")
-        root = saved(tab, downloads, card)
+        root = saved(tab, card)
         if not figure:
             check(f"{card} with {state} are saved as on the page", root.get("font-family"),
                   texts(root))
@@ -420,8 +416,8 @@ def main():
         a_link_shows_the_view(browser, server)
         a_frame_has_its_token(browser, server)
         the_table_follows(browser, options)
-        the_program_draws(browser, downloads, options)
-        a_sweep(browser, downloads, options)
+        the_program_draws(browser, options)
+        a_sweep(browser, options)
     finally:
         browser.close()
         server.end()
