@@ -337,10 +337,10 @@ void es_judge_announce(es_judge *judge, es_episode_handler *handler,
  * median is exact to 1/64 of its value. Means that count as a collapse by
  * history are not added to the histogram; otherwise a long collapse would pull
  * the median down. The history is not used as long as it has fewer than
- * `collapse_samples` means (at least 1). Without ctx, and if only means of
- * layers are recorded, a mean below `collapse_head` of the layer's largest mean
- * so far is a collapse too, because that largest mean was once near the
- * ceiling.
+ * `collapse_samples` means (at least 1). If ctx is unknown and only means
+ * of layers are recorded, a mean below `collapse_head` times the layer's
+ * largest mean so far is a collapse too, because the largest mean was probably
+ * near the largest possible entropy.
  */
 void es_judge_push(es_judge *judge, es_judge_series series, int64_t step,
                    const float *values, size_t n);

@@ -205,7 +205,7 @@ static void report_run(const arguments *given, const es_imported *about)
                       given->input);
     if (report->n_replaced)
         es_print_note(
-            "%s: values given more than once, of which the last is used: %zu",
+            "%s: values given again (the last one of each is used): %zu",
             given->input, report->n_replaced);
     if (report->n_again)
         es_print_note("%s: restarts (each discards the earlier samples of the "

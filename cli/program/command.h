@@ -70,8 +70,7 @@ extern const es_topic es_run_file_topic;
  */
 #define ES_RECURSIVE_OPTION                                                    \
     {                                                                          \
-        "recursive", 'r', NULL,                                                \
-            "search folders recursively, as is the default",                   \
+        "recursive", 'r', NULL, "search folders recursively (the default)",    \
             ES_OPT_ALL(es_command_recursive), .tags = ES_SUMMARY_TAG           \
     }
 

@@ -24,8 +24,8 @@
  */
 typedef struct es_thin_candidate {
     int64_t step;
-    /* Distance of the values from those of the group's first sample; 0 if no
-     * sample has been chosen yet. */
+    /* Distance of `values` from the values of the group's first sample; 0 as
+     * long as there is no such sample. */
     double distance;
     float *values; /* (n_values) */
 } es_thin_candidate;

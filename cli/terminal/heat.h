@@ -28,8 +28,8 @@ typedef struct es_heat_layout {
     int n_layers, n_heads;
     int columns, halves; /* width of a head's rectangle in characters, and
                             its height in half characters */
-    /* Number of layers and number of heads that are merged in one place; 1 if
-     * there is enough space for all. */
+    /* Number of layers and number of heads that share one rectangle; 1 if
+     * every layer or every head has its own. */
     int layers_in, heads_in;
     int width, height; /* width in columns and height in rows of text */
 } es_heat_layout;

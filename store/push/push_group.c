@@ -147,9 +147,10 @@ static es_status copy_samples(group *g)
     for (size_t i = 0; i < g->n && status == ES_OK; i++) {
         status = es_push_put_samples(&g->jobs[i]);
         if (status == ES_OK)
-            return es_fail(ES_EARGUMENT,
-                           "%s: the run is too large to be pushed in a group",
-                           es_reader_path(g->jobs[i].reader));
+            return es_fail(
+                ES_EARGUMENT,
+                "%s: the run is too large to be pushed together with others",
+                es_reader_path(g->jobs[i].reader));
         status = status == ES_DONE ? ES_OK : status;
     }
     return status < 0 ? status : es_copy_in_end(&g->pusher->copy);

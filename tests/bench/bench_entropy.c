@@ -296,10 +296,9 @@ static void print_report(void)
     double scratch =
         0x1p-20 * (double)(es_qk_scratch(&largest) * sizeof(float));
     for (int way = 0; way < N_WAYS; way++)
-        printf("%d thread%s memory reads %.1f GB/s, matrix product of %d %.0f "
-               "GF/s, exponentials %.1f G/s\n",
-               threads[way],
-               way == ONE ? ": " : "s:", 4e-9 / read_seconds(way, 1), SQUARE,
+        printf("threads: %d; memory reads: %.1f GB/s; matrix product of size "
+               "%d: %.0f GFLOP/s; exponentials: %.1f G/s\n",
+               threads[way], 4e-9 / read_seconds(way, 1), SQUARE,
                2e-9 / product_seconds(way, 1), 1e-9 / exp_seconds(way, 1));
     printf("share: speed relative to the limit, which is the speed of reading "
            "the visible\nweights or, from Q and K, of a matrix product plus "

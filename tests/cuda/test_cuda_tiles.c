@@ -163,9 +163,10 @@ static void test_cuda_tiles__lanes_find_their_chunks(void **state)
 
 /* --- fragments ------------------------------------------------------------ */
 
-/* Writes the row and column of the element of a tile that lane `lane` receives
- * as 16-bit half i of the registers that ldmatrix x4 loads. According to the
- * PTX manual, lane l passes the address of row l % 8 of matrix l / 8. */
+/* ldmatrix x4 loads 16-bit elements of a tile into registers, two elements per
+ * register. Writes the row and column of element i that lane `lane` receives.
+ * According to the PTX manual, lane l passes the address of row l % 8 of matrix
+ * l / 8. */
 static void named(int *row, int *column, es_tile_spot spot(int), int lane,
                   int i, bool turned)
 {

@@ -162,7 +162,7 @@ check 'output that is not a terminal has no colours' uncoloured 1m "$scan" heat.
 printf 'starting\nStep 1 - Layer 0: 2.5\nStep 1 - Layer 1: 2\nStep 5 - Layer 0: 2\nStep 3 - Layer 0: 1\nStep 3 - Layer 0: 1.5\n' >some.log
 says 'import of a log reports restarts and skipped lines' 'entropy-scan: log.db: 3 samples of 1 series, L = 2, H = 1, from a log
 entropy-scan: some.log: skipped lines without a log entry or a step: 1
-entropy-scan: some.log: values given more than once, of which the last is used: 1
+entropy-scan: some.log: values given again (the last one of each is used): 1
 entropy-scan: some.log: restarts (each discards the earlier samples of the same and later steps): 1' \
     "$scan" import some.log -o log.db
 same 'after a restart in a log the later values are exported' cli_log.csv sh -c '"$0" export log.db | grep -v "^#"' "$scan"

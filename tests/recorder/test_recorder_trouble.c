@@ -303,7 +303,7 @@ TEST(nonsense_in_the_ring_does_not_kill_the_recorder)
     dup2(stream, STDERR_FILENO);
     close(stream);
     close(silence);
-    printf("# of 60 recordings %d failed and %d refused a frame\n", failed,
+    printf("# 60 recordings: %d failed, in %d a frame was refused\n", failed,
            refused);
     assert_in_range(failed, 5, 55);
     assert_in_range(refused, 5, 55);

@@ -75,8 +75,8 @@ void recording_fill(float *values, size_t n, uint32_t series, int64_t step);
  *  (3). */
 void recording_declare(es_recorder *recorder, int series[4]);
 
-/** Returns the number of values per sample of series 0 to 3 of
- *  recording_declare. */
+/** Returns the number of values in each sample of a series, which is given by
+ *  its index (0 to 3) in the list of recording_declare. */
 size_t recording_values(int series);
 
 /** Pushes the sample of `step` to the series with index `which`. */

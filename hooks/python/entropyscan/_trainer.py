@@ -79,8 +79,9 @@ class TrainerCallback(transformers.TrainerCallback):
             if not self._is_sum:
                 loss = loss / len(losses)
             elif getattr(args, "average_tokens_across_devices", False):
-                # Each loss is divided by the number of items on all ranks, so multiply
-                # by the number of ranks.
+                # Each rank has divided its loss by the number of items on all ranks.
+                # Multiplied by the number of ranks, the loss is comparable to one that
+                # was divided by the number of items on one rank.
                 model = options.get("model")
                 tp_size = getattr(model, "_tp_size", None) or 1
                 loss = loss * (args.world_size // tp_size)

@@ -96,10 +96,11 @@ ES_DEVICE void es_row_scale(es_row *row, float shift, float factor)
  *   top             returns the u of the score m
  *   anchor_of       returns the anchor that belongs to m
  *   weigh           returns the weight of a raw score; the anchor has u = 1
- *   rescale         returns the factor that moves the reference of u from m to
- *                   `larger`, and the factor's logarithm in *shift
+ *   rescale         returns the factor by which u must be multiplied if m grows
+ *                   to `larger`; sets *shift to the factor's logarithm
  *   rest            returns the part of D that is not a sum of u
- *   factor          returns the factor of the gradient of raw scores
+ *   factor          returns the factor by which the gradient of scaled scores
+ *                   must be multiplied to give the gradient of raw scores
  *   scale2_of       converts a result of `factor` to weigh's parameter scale2
  *
  * On tensor cores, the anchor may be less than m:
@@ -110,10 +111,10 @@ ES_DEVICE void es_row_scale(es_row *row, float shift, float factor)
  *   move            moves the anchor; returns the factor by which the caller
  *                   must multiply the row's sums and outputs
  *   settle          at the end of a row, makes the sums relative to the largest
- *                   score; returns a factor in the same way
+ *                   score; returns the same kind of factor as `move`
  *   weigh_again     recomputes a weight in the backward pass: a = u / D if
- *                   weights sum to one, so that a row's only weight is exactly
- *                   1; otherwise u
+ *                   weights sum to one, so that the weight of a row with one
+ *                   key is exactly 1; otherwise u
  *   whole           multiplies a result of weigh_again by 1 / D if the result
  *                   is u */
 

@@ -48,8 +48,8 @@ static es_linear describe_head(const es_model *model)
                        .y_stride = es_model_logit_stride(model)};
 }
 
-/* Describes the matrix and bias of the transform before the last norm, which
- * RoBERTa's masked-token output has. */
+/* Describes the matrix and bias of the linear transform that RoBERTa's
+ * masked-language-model head applies before its norm. */
 static es_linear describe_transform(const es_model *model)
 {
     const int d = model->config.d_model;

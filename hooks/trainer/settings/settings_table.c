@@ -402,8 +402,9 @@ const es_option es_settings_table[ES_N_SETTINGS] = {
          "steps between checkpoints; 0 for one at the end only")},
     {INT("keep", "N", keep, 0, LARGE, TRAIN,
          "number of latest checkpoints to keep; 0 for all")},
-    {TEXT("resume", "PATH", resume, TRAIN,
-          "resume from a checkpoint, or from the newest good one in a folder")},
+    {TEXT(
+        "resume", "PATH", resume, TRAIN,
+        "resume from a checkpoint, or from the newest valid one in a folder")},
     {ROW("world", "N", TRAIN,
          "processes (ranks) that train together, each with --accumulate "
          "micro-batches per step; 0 for the number that mpirun or srun has "
