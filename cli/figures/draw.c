@@ -261,7 +261,8 @@ static bool is_over_steps(es_figure_kind kind)
 {
     return kind == ES_FIGURE_CURVES || kind == ES_FIGURE_NANS ||
            kind == ES_FIGURE_SLOPES || kind == ES_FIGURE_LOSS ||
-           kind == ES_FIGURE_RASTER || kind == ES_FIGURE_TIMELINE;
+           kind == ES_FIGURE_VALUES || kind == ES_FIGURE_RASTER ||
+           kind == ES_FIGURE_TIMELINE;
 }
 
 /* Returns ES_OK if the figure can show the run; ES_ENOTFOUND if not, also if

@@ -44,6 +44,8 @@
            "slopes      learnable slopes over the steps")                      \
     FIGURE(LOSS, loss, "a figure of loss", series, "loss", NULL,               \
            "loss        train and eval loss of all runs")                      \
+    FIGURE(VALUES, values, "a figure of values", values, NULL, NULL,           \
+           "values      loss, learning rate and other values of all runs")     \
     FIGURE(FLOPS, flops, "a figure of FLOPs", flops, NULL, NULL,               \
            "flops       shares of FFN and attention over context lengths")     \
     FIGURE(PARETO, pareto, "a figure of costs", pareto, NULL, NULL,            \

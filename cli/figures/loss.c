@@ -1,10 +1,13 @@
 /* Draws the figure loss: loss or perplexity of all runs over the steps, both on
- * training and on held-out data. */
+ * training and on held-out data. Draws the figure values: a panel for each
+ * series with one value per run, such as the loss or the learning rate. */
 #include "cli/figures/cost.h"
 #include "cli/figures/drawing.h"
 #include "cli/figures/source.h"
+#include "cli/runs/damage.h"
 #include "render/figures/curves.h"
 
+#include "analyzer/base/text.h"
 #include "analyzer/base/value.h"
 #include "analyzer/statistics/stats.h"
 
@@ -21,6 +24,17 @@ typedef struct pair {
     char label[ES_GROUP_TEXT_MAX];
 } pair;
 
+/* The lines of one series of all runs. */
+typedef struct chart {
+    const char *series;
+    bool perplexity; /* true to show exp(loss) */
+    pair *pairs;     /* (n runs) */
+    /* (2 * n runs) The training lines come first, so that evaluations are drawn
+     * on top of them. */
+    es_curve *curves;
+    bool trained, evaluated, ranges; /* which lines and areas exist */
+} chart;
+
 /* --- reading --------------------------------------------------------------*/
 
 /* Reads the line of one phase, train or eval. Perplexity is computed from the
@@ -28,17 +42,16 @@ typedef struct pair {
  * `a_step` converts steps to units of the x axis: 1, or the number of tokens
  * per step. */
 static es_status read_phase(es_group_lines *out, es_drawing *drawing, size_t i,
-                            es_phase phase, double a_step)
+                            const chart *of, es_phase phase, double a_step)
 {
-    bool perplexity = drawing->options->perplexity;
     es_lines_query query = {
         .series = "ce", .phase = phase, .reduction = ES_REDUCE_MEAN};
     es_status status = ES_ENOTFOUND;
-    if (perplexity)
+    if (of->perplexity)
         status = es_group_lines_read(out, drawing, i, &query, true);
-    query.series = "loss";
+    query.series = of->series;
     if (status == ES_ENOTFOUND)
-        status = es_group_lines_read(out, drawing, i, &query, perplexity);
+        status = es_group_lines_read(out, drawing, i, &query, of->perplexity);
     for (size_t k = 0; status == ES_OK && k < out->mean.n; k++)
         out->mean.steps[k] =
             (int64_t)fmin((double)out->mean.steps[k] * a_step, 9e18);
@@ -141,87 +154,261 @@ static es_curve curve_of(const es_group_lines *lines, size_t color, es_pen pen)
                       .color = color};
 }
 
+/* Adds the lines of run i to a chart. */
+static es_status add_run(chart *to, es_drawing *drawing, size_t i)
+{
+    const size_t n = drawing->n;
+    pair *p = &to->pairs[i];
+    double a_step = 1;
+    es_status status;
+    if ((drawing->options->tokens &&
+         (status = es_tokens_a_step(&a_step, drawing->runs[i])) < 0) ||
+        (status = read_phase(&p->train, drawing, i, to, ES_PHASE_TRAIN,
+                             a_step)) < 0 ||
+        (status = es_lines_spikes(&p->spikes, &p->train.mean, drawing)) < 0 ||
+        (status = es_lines_smooth(&p->train.mean, drawing)) < 0 ||
+        (status = read_phase(&p->eval, drawing, i, to, ES_PHASE_EVAL, a_step)) <
+            0)
+        return status;
+    const bool evaluated = p->eval.mean.n;
+    const es_group_lines *named = evaluated ? &p->eval : &p->train;
+    es_curve *train = &to->curves[i], *eval = &to->curves[n + i];
+    *train = curve_of(&p->train, i, evaluated ? ES_PEN_THIN : ES_PEN_NORMAL);
+    train->spikes = p->spikes;
+    *eval = curve_of(&p->eval, i, ES_PEN_DASHED);
+    /* The label also counts runs whose training loss ended in NaN although
+     * their evaluations are finite. */
+    es_group_lines said = *named;
+    if (p->train.n_nonfinite > said.n_nonfinite)
+        said.n_nonfinite = p->train.n_nonfinite;
+    es_curve *shown = evaluated ? eval : train;
+    shown->label = es_group_label(p->label, drawing, i, &said);
+    shown->low = named->low.values;
+    shown->high = named->high.values;
+    to->ranges = to->ranges || named->low.values;
+    to->trained = to->trained || p->train.mean.n;
+    to->evaluated = to->evaluated || evaluated;
+    return ES_OK;
+}
+
+static es_status load_chart(chart *out, es_drawing *drawing, const char *series,
+                            bool perplexity)
+{
+    *out = (chart){.series = series, .perplexity = perplexity};
+    es_status status;
+    if ((status = es_drawing_array(drawing, &out->pairs, drawing->n)) < 0 ||
+        (status = es_drawing_array(drawing, &out->curves, drawing->n * 2)) < 0)
+        return status;
+    for (size_t i = 0; i < drawing->n && status == ES_OK; i++)
+        status = add_run(out, drawing, i);
+    return status;
+}
+
+/* Chooses the limit of the y axis of a chart; NaN if it shows all values. */
+static es_status limit_chart(double *out, es_drawing *drawing, const chart *of)
+{
+    const es_figure_options *options = drawing->options;
+    const bool is_loss =
+        strcmp(of->series, "loss") == 0 || strcmp(of->series, "ce") == 0;
+    *out = NAN;
+    return is_loss && !options->logarithmic && !options->full &&
+                   !options->steps.given
+               ? choose_limit(out, drawing, of->pairs)
+               : ES_OK;
+}
+
+/* Returns the error that --steps selects no sample. */
+static es_status lacks(const char *what, const es_figure_options *options)
+{
+    return es_fail(ES_ENOTFOUND, "no %s was recorded from step %lld to %lld",
+                   what, (long long)options->steps.first,
+                   (long long)options->steps.last);
+}
+
+/* Writes the note about what the lines of the charts are. */
+static void describe(char *out, size_t size, const es_figure_options *options,
+                     const chart *of)
+{
+    es_text note = es_text_begin(out, size);
+    es_text_append(&note, "%s",
+                   of->trained && of->evaluated
+                       ? "solid: training; dashed: held-out data"
+                   : of->trained ? "training"
+                                 : "held-out data");
+    if (options->smooth > 0 && of->trained)
+        es_text_append(&note, "; training smoothed, window of %lld samples",
+                       (long long)options->smooth);
+    if (options->spikes > 0 && of->trained)
+        es_text_append(&note,
+                       "; rings: training spikes, window of %lld samples",
+                       (long long)options->spikes);
+    if (of->ranges)
+        es_text_append(&note, "%s",
+                       of->trained && of->evaluated
+                           ? "; mean over seeds, shaded: range on held-out data"
+                           : "; mean and range over seeds");
+}
+
+/* Returns a figure of lines in the colours of the runs. */
+static es_curves figure_of(const es_drawing *drawing)
+{
+    const es_figure_options *options = drawing->options;
+    return (es_curves){.style = drawing->style,
+                       .logarithmic = options->logarithmic,
+                       .x_text = options->tokens ? "tokens" : "step",
+                       .colors = ES_CURVES_BY_CATEGORY,
+                       .reference = NAN};
+}
+
 es_status es_draw_loss(es_picture **out, es_drawing *drawing)
 {
     const es_figure_options *options = drawing->options;
-    size_t n = drawing->n;
-    bool trained = false, evaluated = false, ranges = false;
-    pair *pairs;
-    /* The array begins with the training lines, so that evaluations are drawn
-     * on top of them. */
-    es_curve *curves;
-    es_status status;
-    if ((status = es_drawing_array(drawing, &pairs, n)) < 0 ||
-        (status = es_drawing_array(drawing, &curves, n * 2)) < 0)
-        return status;
-    for (size_t i = 0; i < n; i++) {
-        pair *p = &pairs[i];
-        double a_step = 1;
-        if ((options->tokens &&
-             (status = es_tokens_a_step(&a_step, drawing->runs[i])) < 0) ||
-            (status = read_phase(&p->train, drawing, i, ES_PHASE_TRAIN,
-                                 a_step)) < 0 ||
-            (status = es_lines_spikes(&p->spikes, &p->train.mean, drawing)) <
-                0 ||
-            (status = es_lines_smooth(&p->train.mean, drawing)) < 0 ||
-            (status = read_phase(&p->eval, drawing, i, ES_PHASE_EVAL, a_step)) <
-                0)
-            return status;
-        size_t shown = p->eval.mean.n ? n + i : i;
-        const es_group_lines *named = p->eval.mean.n ? &p->eval : &p->train;
-        curves[i] = curve_of(&p->train, i,
-                             p->eval.mean.n ? ES_PEN_THIN : ES_PEN_NORMAL);
-        curves[i].spikes = p->spikes;
-        curves[n + i] = curve_of(&p->eval, i, ES_PEN_DASHED);
-        /* The label also counts runs whose training loss ended in NaN although
-         * their evaluations are finite. */
-        es_group_lines said = *named;
-        if (p->train.n_nonfinite > said.n_nonfinite)
-            said.n_nonfinite = p->train.n_nonfinite;
-        curves[shown].label = es_group_label(p->label, drawing, i, &said);
-        curves[shown].low = named->low.values;
-        curves[shown].high = named->high.values;
-        ranges = ranges || named->low.values;
-        trained = trained || p->train.mean.n;
-        evaluated = evaluated || p->eval.mean.n;
-    }
-    if (!trained && !evaluated)
-        return es_fail(
-            ES_ENOTFOUND, "no loss was recorded from step %lld to %lld",
-            (long long)options->steps.first, (long long)options->steps.last);
+    chart loss;
     char note[256];
-    es_curves_panel panel = {.curves = curves, .n_curves = 2 * n};
-    es_curves figure = {.style = drawing->style,
-                        .panels = &panel,
-                        .n_panels = 1,
-                        .y_text =
-                            options->perplexity ? "perplexity" : "loss (nats)",
-                        .logarithmic = options->logarithmic,
-                        .x_text = options->tokens ? "tokens" : "step",
-                        .colors = ES_CURVES_BY_CATEGORY,
-                        .reference = NAN,
-                        .note = note};
-    char smoothed[64] = "";
-    if (options->smooth > 0 && trained)
-        snprintf(smoothed, sizeof smoothed,
-                 "; training smoothed, window of %lld samples",
-                 (long long)options->smooth);
-    char ringed[64] = "";
-    if (options->spikes > 0 && trained)
-        snprintf(ringed, sizeof ringed,
-                 "; rings: training spikes, window of %lld samples",
-                 (long long)options->spikes);
-    snprintf(note, sizeof note, "%s%s%s%s",
-             trained && evaluated ? "solid: training; dashed: held-out data"
-             : trained            ? "training"
-                                  : "held-out data",
-             smoothed, ringed,
-             !ranges ? ""
-             : trained && evaluated
-                 ? "; mean over seeds, shaded: range on held-out data"
-                 : "; mean and range over seeds");
-    if (!figure.logarithmic && !options->full && !options->steps.given &&
-        (status = choose_limit(&figure.limit, drawing, pairs)) < 0)
+    double limit;
+    es_status status = load_chart(&loss, drawing, "loss", options->perplexity);
+    if (status < 0)
         return status;
+    if (!loss.trained && !loss.evaluated)
+        return lacks("loss", options);
+    if ((status = limit_chart(&limit, drawing, &loss)) < 0)
+        return status;
+    describe(note, sizeof note, options, &loss);
+    const es_curves_panel panel = {.curves = loss.curves,
+                                   .n_curves = 2 * drawing->n};
+    es_curves figure = figure_of(drawing);
+    figure.panels = &panel;
+    figure.n_panels = 1;
+    figure.y_text = options->perplexity ? "perplexity" : "loss (nats)";
+    figure.limits = &limit;
+    figure.note = note;
+    return es_curves_draw(out, &figure);
+}
+
+/* --- values ---------------------------------------------------------------*/
+
+/* The series with one value per run that a figure shows. */
+typedef struct shown_series {
+    es_curves_panel panels[ES_PANELS_MOST]; /* (n) title: name of the series,
+                                               subtitle: its unit */
+    size_t n;
+    bool more; /* true if the runs have further series */
+} shown_series;
+
+static es_status copy_text(const char **out, es_drawing *drawing,
+                           const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char *copy;
+    es_status status = es_drawing_array(drawing, &copy, size);
+    if (status == ES_OK)
+        *out = memcpy(copy, text, size);
+    return status;
+}
+
+/* Adds a series unless it is known. The loss comes first; the other series are
+ * in the order in which they are found. */
+static es_status add_series(shown_series *to, es_drawing *drawing,
+                            const es_series *series)
+{
+    const bool is_loss = strcmp(series->name, "loss") == 0;
+    es_curves_panel panel = {.title = NULL};
+    es_status status;
+    for (size_t i = 0; i < to->n; i++)
+        if (strcmp(to->panels[i].title, series->name) == 0)
+            return ES_OK;
+    to->more = to->more || to->n == ES_PANELS_MOST;
+    if (to->n == ES_PANELS_MOST && !is_loss)
+        return ES_OK;
+    if ((status = copy_text(&panel.title, drawing, series->name)) < 0 ||
+        (*series->unit &&
+         (status = copy_text(&panel.subtitle, drawing, series->unit)) < 0))
+        return status;
+    to->n -= to->n == ES_PANELS_MOST;
+    if (is_loss)
+        memmove(to->panels + 1, to->panels, to->n * sizeof panel);
+    to->panels[is_loss ? 0 : to->n] = panel;
+    to->n++;
+    return ES_OK;
+}
+
+static bool has_values(const es_series *series)
+{
+    return series->shape == ES_SHAPE_RUN && series->last_step != ES_UNKNOWN &&
+           !es_series_is_member(series->name);
+}
+
+static es_status find_series(shown_series *out, es_drawing *drawing,
+                             const es_run_summary *run)
+{
+    es_reader *reader = NULL;
+    es_series series;
+    es_status status = es_source_open(&reader, run);
+    for (size_t i = 0;
+         status == ES_OK && i < es_reader_n_series(reader, run->number - 1);
+         i++) {
+        status = es_reader_series(reader, run->number - 1, i, &series);
+        if (status == ES_OK && has_values(&series))
+            status = add_series(out, drawing, &series);
+    }
+    es_damage_close(reader);
+    return status;
+}
+
+es_status es_fits_values(const es_run_summary *run,
+                         const es_figure_entry *figure)
+{
+    es_reader *reader = NULL;
+    es_series series;
+    bool fits = false;
+    es_status status = es_source_open(&reader, run);
+    for (size_t i = 0; status == ES_OK && !fits &&
+                       i < es_reader_n_series(reader, run->number - 1);
+         i++) {
+        status = es_reader_series(reader, run->number - 1, i, &series);
+        fits = status == ES_OK && has_values(&series);
+    }
+    es_damage_close(reader);
+    return status < 0 || fits
+               ? status
+               : es_fail(ES_ENOTFOUND,
+                         "%s: %s needs a series with one value per run",
+                         run->path, figure->label);
+}
+
+es_status es_draw_values(es_picture **out, es_drawing *drawing)
+{
+    shown_series shown = {.n = 0};
+    double limits[ES_PANELS_MOST];
+    char note[256];
+    chart all = {.trained = false}, one;
+    es_status status = ES_OK;
+    for (size_t i = 0; i < drawing->n && status == ES_OK; i++)
+        status = find_series(&shown, drawing, drawing->runs[i]);
+    for (size_t k = 0; k < shown.n && status == ES_OK; k++) {
+        es_curves_panel *panel = &shown.panels[k];
+        if ((status = load_chart(&one, drawing, panel->title, false)) < 0 ||
+            (status = limit_chart(&limits[k], drawing, &one)) < 0)
+            break;
+        panel->curves = one.curves;
+        panel->n_curves = 2 * drawing->n;
+        all.trained = all.trained || one.trained;
+        all.evaluated = all.evaluated || one.evaluated;
+        all.ranges = all.ranges || one.ranges;
+    }
+    if (status < 0)
+        return status;
+    if (!all.trained && !all.evaluated)
+        return lacks("value", drawing->options);
+    describe(note, sizeof note, drawing->options, &all);
+    if (shown.more)
+        strncat(note, "; further series: draw curves --series NAME",
+                sizeof note - strlen(note) - 1);
+    es_curves figure = figure_of(drawing);
+    figure.panels = shown.panels;
+    figure.n_panels = shown.n;
+    figure.own_scales = true;
+    figure.limits = limits;
+    figure.note = note;
     return es_curves_draw(out, &figure);
 }

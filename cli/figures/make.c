@@ -78,7 +78,8 @@ bool es_figure_groups(es_figure_kind kind)
 {
     return kind == ES_FIGURE_OVERVIEW || kind == ES_FIGURE_HEATMAP ||
            kind == ES_FIGURE_CURVES || kind == ES_FIGURE_NANS ||
-           kind == ES_FIGURE_SLOPES || kind == ES_FIGURE_LOSS;
+           kind == ES_FIGURE_SLOPES || kind == ES_FIGURE_LOSS ||
+           kind == ES_FIGURE_VALUES;
 }
 
 es_status es_figures_check_group(const es_figure_options *options)

@@ -132,6 +132,7 @@ const Curves = (() => {
             }));
     }
 
+    const PANELS = 12; // largest number of panels of the figure values
     const LOSSES = ['loss', 'ce'];
     const axisOf = (name, lines) => ({lines, range: extentOf(lines),
         limit: LOSSES.includes(name) ? Limit.of(lines) : NaN});
@@ -204,6 +205,16 @@ const Curves = (() => {
     const valueRows = () => [['run', 'line', 'step', 'value'],
         ...drawable().flatMap(linesOf).flatMap(rowsOf)];
 
+    // Returns the figure that shows the same charts; false if there are too many
+    // charts, or if only some have a logarithmic axis.
+    function valuesFigure() {
+        const {full, span} = State.now, all = [...charts.values()];
+        const logs = all.filter(Chart.isLog).length;
+        const name = all.length > 1 || !charts.has('loss') ? 'values' : 'loss';
+        return all.length <= PANELS && (logs === 0 || logs === all.length) &&
+            {names: [name], log: logs > 0, full, span};
+    }
+
     function start() {
         Save.add(Dom.byId('curves-card'), {name: 'layers', picture: true,
             rows: curveRows, figure: () => !shown.some(
@@ -212,9 +223,7 @@ const Curves = (() => {
                  log: shown.some((p) => Chart.isLog(p.chart))}});
         Save.add(Dom.byId('values-card'), {name: 'loss', picture: true,
             rows: valueRows,
-            figure: () => charts.size === 1 && charts.has('loss') &&
-                {names: ['loss'], log: Chart.isLog(charts.get('loss')),
-                 full: State.now.full, span: State.now.span}});
+            figure: valuesFigure});
         let width = 0;
         new ResizeObserver(() => {
             if (box.clientWidth + values.clientWidth === width)

@@ -294,11 +294,11 @@ const Live = (() => {
     /* --- figures and files -----------------------------------------------*/
 
     // Requests figures on one page, of the open runs or of the first selected
-    // ones; `span` is the range of steps of a zoomed chart. A delta subtracts the first run.
-    async function draw({names, log, full, span}, format) {
+    // ones (always if `all` is true); `span` is the range of steps of a zoomed chart. A delta subtracts the first run.
+    async function draw({names, log, full, span, all}, format) {
         const {open, selected, delta, series, step, theme} = State.now;
         const runs = names.includes('delta') && delta ? [delta[1], delta[0]]
-            : (open.length ? open : selected).slice(0, 150);
+            : (open.length && !all ? open : selected).slice(0, 150);
         return (await Server.get('api/draw', [
             ...names.map((name) => ['figure', name]),
             ...log ? [['log', 1]] : [], ...full ? [['full', 1]] : [],

@@ -176,6 +176,8 @@ const Save = (() => {
                 const blob = await Live.draw(figure, format);
                 return store(blob, `${options.name}.${format}`);
             } catch (error) {
+                if (!options.picture)
+                    throw error;
                 Tip.hide();
             }
         return savePicture(card, options.name, format);
@@ -193,10 +195,12 @@ const Save = (() => {
      * Adds a menu to the heading of a card. options: {name: of the files,
      * picture: true if the card has a drawing, rows: function that returns the
      * values as rows of a table, figure: function that returns what Live.draw
-     * requests to show the same, or false if the program has no such figure}.
+     * requests to show the same, or false if the program has no such figure}. A
+     * card without a drawing is saved as a picture only by a live page.
      */
     function add(card, options) {
-        const formats = [...options.picture ? ['svg', 'png'] : [],
+        const drawn = options.picture || (Live.on && options.figure);
+        const formats = [...drawn ? ['svg', 'png'] : [],
                          ...options.rows ? ['csv'] : []];
         const menu = Dom.element('details', {class: 'save'},
             Dom.element('summary', {class: 'small', 'aria-label':

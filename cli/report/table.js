@@ -479,7 +479,8 @@ const Table = (() => {
     }
 
     function start() {
-        Save.add(Dom.byId('runs-card'), {name: 'runs', rows: csvRows});
+        Save.add(Dom.byId('runs-card'), {name: 'runs', rows: csvRows,
+            figure: () => ({names: ['overview'], all: true})});
         const choose = (key, input, event) => input.addEventListener(
             event, () => State.set({[key]: input.value}));
         choose('filter', text, 'input');

@@ -56,19 +56,23 @@
 
 static const es_range nothing = ES_RANGE_NONE;
 
-static bool is_limited(const es_curves *figure)
+/* Returns the upper limit of a panel's y axis; INFINITY if it has none. */
+static double limit_of(const es_curves *figure, const es_curves_panel *panel)
 {
-    return isfinite(figure->limit) && figure->limit != 0;
+    if (!figure->limits)
+        return INFINITY;
+    const double limit = figure->limits[panel - figure->panels];
+    return isfinite(limit) ? limit : INFINITY;
 }
 
-static void measure_values(es_curves_sheet *sheet, es_range *range,
+static void measure_values(es_curves_sheet *sheet, es_curves_block *block,
                            const es_curve *curve, const float *values)
 {
-    double limit = is_limited(sheet->figure) ? sheet->figure->limit : INFINITY;
+    const double limit = limit_of(sheet->figure, block->panel);
     for (size_t i = 0; values && i < curve->n; i++) {
         double value = (double)values[i];
         if (isfinite(value) && value <= limit) {
-            es_range_add(range, value);
+            es_range_add(&block->range, value);
         } else if (isfinite(value)) {
             sheet->beyond = true;
         } else if (values == curve->values && !es_is_missing(values[i])) {
@@ -89,10 +93,10 @@ static void measure_steps(es_curves_block *block, const es_curve *curve)
 static void measure_curve(es_curves_sheet *sheet, es_curves_block *block,
                           const es_curve *curve)
 {
-    measure_values(sheet, &block->range, curve, curve->values);
-    measure_values(sheet, &block->range, curve, curve->low);
-    measure_values(sheet, &block->range, curve, curve->high);
-    measure_values(sheet, &block->range, curve, curve->spikes);
+    measure_values(sheet, block, curve, curve->values);
+    measure_values(sheet, block, curve, curve->low);
+    measure_values(sheet, block, curve, curve->high);
+    measure_values(sheet, block, curve, curve->spikes);
     measure_steps(block, curve);
 }
 
@@ -212,8 +216,9 @@ static void share_range(es_curves_sheet *sheet)
 /* Extends the range of the values to the range of the y axis. The axis is never
  * empty. It includes zero unless zero is far from the values or the axis has a
  * limit. */
-static void choose_range(es_range *range, const es_curves *figure)
+static void choose_range(es_curves_block *block, const es_curves *figure)
 {
+    es_range *range = &block->range;
     double reference = figure->reference;
     bool referred = isfinite(reference);
     bool counted = figure->y_labels == ES_LABELS_COUNT;
@@ -224,8 +229,9 @@ static void choose_range(es_range *range, const es_curves *figure)
     }
     if (!(low <= high))
         low = high = 0; /* the panel has no finite value */
-    if (low >= 0 && (referred || counted || low == high ||
-                     (low <= high / 2 && !is_limited(figure))))
+    if (low >= 0 &&
+        (referred || counted || low == high ||
+         (low <= high / 2 && isinf(limit_of(figure, block->panel)))))
         low = 0;
     if (high <= 0 && low == high)
         high = 0;
@@ -279,7 +285,7 @@ static es_status measure_panels(es_curves_sheet *sheet)
     if (!figure->own_scales)
         share_range(sheet);
     for (size_t i = 0; i < figure->n_panels; i++)
-        choose_range(&sheet->blocks[i].range, figure);
+        choose_range(&sheet->blocks[i], figure);
     share_x(sheet);
     return ES_OK;
 }

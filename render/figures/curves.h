@@ -66,10 +66,11 @@ typedef struct es_curves {
     bool logarithmic;   /* scale of the y axis; if logarithmic, zeros are drawn
                            on a separate line below the smallest power of ten */
     bool own_scales;    /* each panel has its own y scale */
-    double limit;       /* upper limit of the y axis, which then fits the lower
-                           values and need not begin at zero; where lines leave
-                           the axis, an arrow above the plot has their largest
-                           value; 0 or not finite: no limit */
+    /* (n_panels) upper limits of the panels' y axes, which then fit the lower
+     * values and need not begin at zero; where lines leave an axis, an arrow
+     * above the plot has their largest value. Not finite: no limit. NULL: no
+     * limits. Several panels with limits need own_scales. */
+    const double *limits;
     const char *x_text; /* NULL: "step" */
     es_curves_colors colors;
     const char *line_text; /* title of the legend, such as "layer"; may be
@@ -89,10 +90,10 @@ typedef struct es_curves {
  *   out  owned by the caller
  *
  * All panels share one y scale, which begins at zero unless the values are far
- * from zero or `limit` is set; curves of the same index have the same colour in
- * every panel. Panels also share the x axis, unless one panel would then use
- * less than a quarter of it. A single sample between gaps is drawn as a dot,
- * and so are the samples of a short line. Long series are reduced to the
+ * from zero or the panel has a limit; curves of the same index have the same
+ * colour in every panel. Panels also share the x axis, unless one panel would
+ * then use less than a quarter of it. A single sample between gaps is drawn as
+ * a dot, and so are the samples of a short line. Long series are reduced to the
  * minimum and maximum in each half point of width, so that a dip of one sample
  * stays visible. Where lines are identical, their dashes and their marks
  * alternate; identical samples between gaps are drawn side by side, which a key

@@ -80,9 +80,9 @@ else
     check 'spikes are noted if they are requested' sh -c '"$0" -q noise.db --curves=spikes.svg --spikes=9 &&
         grep -q "rings: spikes, window of 9 samples" spikes.svg && ! grep -q rings plain.svg' "$scan"
 fi
-exits '--spikes is refused for a heatmap' 2 '^entropy-scan: --spikes applies only to --figure curves or loss' "$scan" -q noise.db --heatmap --spikes
+exits '--spikes is refused for a heatmap' 2 '^entropy-scan: --spikes applies only to --figure curves, loss or values' "$scan" -q noise.db --heatmap --spikes
 exits 'a window of two samples is refused by --spikes' 2 "--spikes '2': expected 3 to 9999 samples" "$scan" -q noise.db --curves --spikes=2
-exits '--smooth is refused for a heatmap' 2 '^entropy-scan: --smooth applies only to --figure curves or loss' "$scan" -q noise.db --heatmap --smooth 9
+exits '--smooth is refused for a heatmap' 2 '^entropy-scan: --smooth applies only to --figure curves, loss or values' "$scan" -q noise.db --heatmap --smooth 9
 exits 'a window of one sample is refused by --smooth' 2 '--smooth' "$scan" -q noise.db --curves --smooth 1
 
 # --- a range of steps: drawn like a run that has only these steps
@@ -105,11 +105,25 @@ awk 'BEGIN { print "step,loss"; for (s = 0; s < 100; s += 10) print s "," 9 - s 
 exits 'steps between two samples' 3 'no loss was recorded from step 11 to 19' "$scan" draw loss losses.db --series loss --steps 11-19
 exits 'steps between two samples of a series' 3 'losses.db: series loss has no sample from step 11 to 19' \
     "$scan" draw curves losses.db --series loss --steps 11-19
+exits 'steps without values' 3 'no value was recorded from step 11 to 19' "$scan" draw values losses.db --series loss --steps 11-19
+
+# --- values of runs
+awk 'BEGIN { printf "step"; for (k = 1; k <= 13; k++) printf ",a%02d", k; print ",loss"
+    for (s = 0; s < 9; s++) { printf "%d", s; for (k = 1; k <= 14; k++) printf ",%d", s + k; print "" } }' >many.csv
+"$scan" import -q many.csv -o many.db
+titles() { grep -o '>[a-z][a-z0-9]*</text>' drawn.svg | tr -d '>' | sed 's,</text,,' | grep -v -e step -e nats | xargs; }
+"$scan" draw values many.db --series loss -o drawn.svg 2>/dev/null
+same_text 'the figure values has twelve panels, the first of the loss' \
+    'loss a01 a02 a03 a04 a05 a06 a07 a08 a09 a10 a11' "$(titles | cut -d' ' -f 1-12)"
+check 'further series are mentioned' grep -q 'further series: draw curves --series NAME' drawn.svg
+"$scan" draw values many.db losses.db --series loss -o drawn.svg 2>/dev/null
+check 'the runs of a figure may have different series' grep -q '>a11<' drawn.svg
+exits 'a run without values' 3 'noise.db: a figure of values needs a series with one value per run' "$scan" draw values noise.db
 for range in 5-3 - 5 x-7 1-2-3 9999999999999999999- ''; do
     exits "--steps '$range' is refused" 2 "^entropy-scan: --steps '$range': expected a range of steps, as in 200-400" \
         "$scan" draw curves noise.db "--steps=$range"
 done
-exits '--steps is refused for a heatmap' 2 'applies only to --figure curves, nans, slopes, loss, raster or timeline' \
+exits '--steps is refused for a heatmap' 2 'applies only to --figure curves, nans, slopes, loss, values, raster or timeline' \
     "$scan" draw heatmap noise.db --steps 5-9
 exits '--trends and --steps exclude each other' 2 'mutually exclusive' "$scan" -q noise.db --curves --trends --steps 5-9
 finish

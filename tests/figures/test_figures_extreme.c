@@ -26,7 +26,7 @@ static const struct {
     {"bands", 2, NAMES},     {"thresholds", 1, VALUES}, {"nans", 1, VALUES},
     {"scales", 2, VALUES},   {"slopes", 1, VALUES},     {"loss", 2, NAMES},
     {"flops", 2, SHAPES},    {"pareto", 2, VALUES},     {"raster", 1, VALUES},
-    {"timeline", 1, VALUES}, {"overview", 2, NAMES},
+    {"timeline", 1, VALUES}, {"overview", 2, NAMES},    {"values", 2, VALUES},
 };
 
 enum { N_CHECKED = sizeof figures / sizeof *figures };
@@ -166,6 +166,7 @@ static void write_run(const char *path, const extreme *e, const char *name,
     for (int64_t step = 0; step < e->n_steps; step++) {
         record(&to, e, "entropy", step, n_values);
         record(&to, e, "loss", step, 1);
+        record(&to, e, "lr", step, 1);
         if (e->n_steps > 1000 && step % 100 != 0)
             continue;
         record(&to, e, "theta", step, n_values);

@@ -400,6 +400,7 @@ TEST(loss_shows_training_and_evaluation)
         curves[2].x = perplexity ? late_tokens : late;
         curves[2].n = 2;
         es_curves_panel panel = {.curves = curves, .n_curves = 4};
+        const double limit = 4;
         AUTO_BY(es_unfigure) es_figured s;
         es_figure(&s, "loss", 2, paths);
         s.options.tokens = s.options.perplexity = perplexity;
@@ -410,7 +411,7 @@ TEST(loss_shows_training_and_evaluation)
                             .n_panels = 1,
                             .y_text = perplexity ? "perplexity" : "loss (nats)",
                             .logarithmic = perplexity,
-                            .limit = perplexity ? 0 : 4,
+                            .limits = perplexity ? NULL : &limit,
                             .x_text = perplexity ? "tokens" : "step",
                             .colors = ES_CURVES_BY_CATEGORY,
                             .reference = NAN,
@@ -579,7 +580,7 @@ TEST(options_of_other_figures_are_refused)
          "--spread applies only to --figure curves"},
         {{"--nans", "--heads=1"}, "--heads applies only to --figure curves"},
         {{"--figure=slopes", "--log"},
-         "--log applies only to --figure curves, nans or loss"},
+         "--log applies only to --figure curves, nans, loss or values"},
         {{"--curves", "--heads=1", "--spread=range"}, "are mutually exclusive"},
         {{"--curves", "--spread=all"}, "none, range or quartiles"},
         {{"--curves", "--heads=-1"}, "number of a layer"},

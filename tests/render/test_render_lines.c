@@ -103,7 +103,8 @@ TEST(values_beyond_the_limit_are_clipped_and_marked)
     const es_curves_panel panel = {"cut", NULL, b.curves, 1};
     es_curves figure = figure_of(&panel, 1);
     figure.reference = NAN;
-    figure.limit = 3;
+    double limit = 3;
+    figure.limits = &limit;
     shot s = shot_of(&figure, 2);
     const es_curves_block *block = &s.sheet.blocks[0];
     double top = block->upright.high;
@@ -113,7 +114,7 @@ TEST(values_beyond_the_limit_are_clipped_and_marked)
     assert_true(has_arrow(&s, 40));
     assert_false(has_arrow(&s, 60));
     shot_clear(&s);
-    figure.limit = NAN; /* if no value is clipped, there is no arrow */
+    limit = NAN; /* if no value is clipped, there is no arrow */
     s = shot_of(&figure, 2);
     assert_false(has_arrow(&s, 40));
     shot_clear(&s);
@@ -140,7 +141,8 @@ TEST(each_arrow_has_the_largest_value)
     const es_curves_panel panel = {NULL, NULL, b.curves, 2};
     es_curves figure = figure_of(&panel, 1);
     figure.reference = NAN;
-    figure.limit = 3;
+    double limit = 3;
+    figure.limits = &limit;
     shot s = shot_of(&figure, 2);
     ASSERT_SAYS(s.picture, "90.5", "40.5", "55.5", "812345");
     ASSERT_SAYS_NOT(s.picture, "89.5", "71.5");

@@ -361,6 +361,24 @@ def texts(root):
     return [e.text for e in root.iter() if e.tag.endswith("text")]
 
 
+def drawn(figure, runs):
+    """Returns the texts of a figure that the program entropy-scan draws."""
+    subprocess.run([SCAN, "draw", *figure, *runs, "-o", "drawn.svg"], stderr=subprocess.DEVNULL,
+                   check=True)
+    return texts(xml.etree.ElementTree.parse("drawn.svg").getroot())
+
+
+def rated():
+    """Writes rated.csv, which is steady.csv with a learning rate, and returns its name."""
+    with open("steady.csv", encoding="utf-8") as source, \
+            open("rated.csv", "w", encoding="utf-8") as out:
+        for line in source.read().replace("name: steady", "name: rated").splitlines():
+            step, layer = (line + ",").split(",")[:2]
+            out.write(line + ("" if line[0] == "#" else ",lr" if step == "step" else
+                              "," if layer else f",{0.01 - 2e-6 * int(step):.4g}") + "\n")
+    return "rated.csv"
+
+
 def the_program_draws(browser, options):
     """A panel of the page is saved as the same figure that the program entropy-scan draws from the
     same data."""
@@ -383,6 +401,7 @@ def the_program_draws(browser, options):
             ("values", "{full: true}", [loss, "--full"]),
             ("values", "{span: [0.5, 500.5]}", [loss, "--steps", "1-500"]),
             ("curves", "{span: [1000, 2000]}", [curves, "--steps", "1000-2000"]),
+            ("runs", "{}", ["overview"]),
             ("curves", "{head: {run: Data.runs[0].key, row: 1, column: 1}}", None)):
         before = "{delta: null, step: 2990, log: false, full: false, span: null, head: null}"
         browser.js(f"State.set(Object.assign({before}, {state}))")
@@ -391,11 +410,16 @@ def the_program_draws(browser, options):
             check(f"{card} with {state} are saved as on the page", root.get("font-family"),
                   texts(root))
             continue
-        subprocess.run([SCAN, "draw", *figure, *runs, "-o", "drawn.svg"],
-                       stderr=subprocess.DEVNULL, check=True)
-        wanted = texts(xml.etree.ElementTree.parse("drawn.svg").getroot())
+        wanted = drawn(figure, runs)
         check(f"{card} with {state} are saved as {' '.join(figure)}", texts(root) == wanted,
               (texts(root), wanted))
+    subprocess.run([SCAN, "import", "-q", rated(), "-o", "drawn/rated.db"], check=True)
+    tab.sees("Data.runs.length === 3")
+    browser.js("State.set({head: null, open: Data.runs.filter(({title}) => title === 'rated')})")
+    tab.sees("document.querySelectorAll('#values .line').length === 2")
+    wanted, root = drawn(["values"], ["drawn/rated.db"]), saved(tab, "values")
+    check("several values are saved as one figure", {"loss", "lr"} <= set(wanted) and
+          texts(root) == wanted, (texts(root), wanted))
     tab.is_calm("saved figures")
     server.end()
 
