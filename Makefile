@@ -38,7 +38,8 @@ ALL_CFLAGS = -std=c11 -D_GNU_SOURCE $(WARNINGS) -I. -fPIC \
     -fvisibility=hidden $(OPENMP) -pthread -MMD -MP \
     -DES_VERSION='"$(VERSION)"' $(PACKAGE_CFLAGS) $(CFLAGS) $(SANITIZE)
 ifneq ($(SAN),)
-# The checks of sanitizers keep clang from vectorising loops; -Wno-pass-failed turns off its warning.
+# The checks of sanitizers keep clang from vectorising loops; -Wno-pass-failed turns off clang's
+# warning about this.
 SANITIZE = -fsanitize=$(SAN) -fno-sanitize-recover=all \
     -fno-omit-frame-pointer -Wno-pass-failed
 # clang's runtime for C lacks the check `function`, which is only for C++.
@@ -402,8 +403,8 @@ cuda-objects: $(call device_objects,$(if $(NVCC),$(CUDA_SRC) $(PROBE_SRC)))
 cuda-spills: $(call device_objects,$(CUDA_SRC))
 	@tests/gpu/spills.sh $(^:.o=.log)
 
-# Kernels are templates of unrolled loops. With sanitizers, and with clang, which unrolls for the host as
-# well, they would take minutes to compile.
+# Kernels are templates of unrolled loops. With sanitizers, and with clang, which unrolls for the
+# host as well, optimising them would take minutes, so they are compiled with -O0.
 ifneq ($(SAN)$(findstring clang,$(CXX)),)
 $(BUILD)/obj/%.cu.o: OPTIMISE = -O0 $(SYMBOLS)
 # The tests spend most of their time in these kernels. Optimising them takes seven seconds and makes the tests

@@ -54,11 +54,11 @@ typedef struct line {
     FriBidiStrIndex n;
     FriBidiParType
         base; /* base direction of the line: left-to-right or right-to-left */
-    FriBidiChar *read; /* (n) characters in logical order */
-    /* (n) characters in visual order, with Arabic letters in their joined
+    FriBidiChar *read; /* the n characters in logical order */
+    /* The n characters in visual order, with Arabic letters in their joined
      * forms. */
     FriBidiChar *drawn;
-    /* (n) index in `read` of each character of `drawn`. */
+    /* For each of the n characters in `drawn`, its index in `read`. */
     FriBidiStrIndex *places;
     FriBidiCharType *types;       /* (n) */
     FriBidiBracketType *brackets; /* (n) */

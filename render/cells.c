@@ -34,8 +34,8 @@ typedef struct sketch {
 /* --- shapes ---------------------------------------------------------------*/
 
 /* Enlarges a shape to at least one pixel (`least` points), because edges are
- * not smoothed, so a smaller shape may disappear. An area gets a height of at
- * least two pixels, the height of a quadrant. */
+ * not smoothed and a smaller shape might therefore disappear. An area gets a
+ * height of at least two pixels, the height of a quadrant. */
 static void enlarge(es_picture_shape *shape, double least)
 {
     switch (shape->kind) {
@@ -189,8 +189,8 @@ static uint32_t find_paper(const uint32_t pixels[N_PIXELS])
     return paper;
 }
 
-/* Divides the pixels of a cell into two colours; each pixel gets the more
- * similar one. */
+/* Reduces the colours of a cell's pixels to two; each pixel gets the one that
+ * is more similar to its colour. */
 static split split_cell(const uint32_t pixels[N_PIXELS], uint32_t paper)
 {
     split out = {.paper = paper, .ink = find_ink(pixels, paper)};
@@ -239,9 +239,9 @@ static const char *line_character(char out[4], unsigned mask)
     return encode(out, code);
 }
 
-/* Returns the block character for the pixels of an area; it consists of
- * quadrants. A quadrant has the colour of its upper pixel, so that straight
- * edges stay straight. */
+/* Returns the block character for the pixels of an area. A block character
+ * consists of four quadrants. A quadrant has the colour of its upper pixel, so
+ * that straight edges stay straight. */
 static const char *area_character(unsigned mask)
 {
     /* indexed by a mask whose bits are, from the lowest, the upper left, upper
@@ -398,8 +398,9 @@ static char *spell(char *to, bool *raised, const char *letter)
     return stpcpy(to, i < N ? spellings[i][1] : letter);
 }
 
-/* Returns a copy of a text, in ASCII spelling if the screen is ASCII. The
- * caller frees the copy; it is NULL if memory runs out. */
+/* Returns a copy of a text. If the screen can show only ASCII, the copy is
+ * spelled with ASCII characters. The caller frees the copy; it is NULL if
+ * memory runs out. */
 static char *written_text(const sketch *s, const char *text)
 {
     char letter[32], *copy = strdup(text), *to = copy;
@@ -475,7 +476,8 @@ static void place_text(sketch *s, const es_picture_shape *shape,
     }
     const int column = (int)floor(fmax(-1e6, fmin(x, 1e6)));
     const int row = (int)floor(fmax(-1e6, fmin(upright ? round(y) : y, 1e6)));
-    /* True if the row below is nearer than the row above. */
+    /* True if the row below is the second nearest to the text, false if the row
+     * above is. */
     const bool below = y - floor(y) > 0.5;
     const es_style style = {
         .ink = s->screen->depth == ES_DEPTH_ASCII ? 0 : es_ink_of(shape->color),

@@ -13,7 +13,7 @@ typedef enum es_colormap {
      * Maps for differences: blue below the middle, brown above. The middle is a
      * grey close to the page colour of the light or the dark theme. Both halves
      * have the same lightness and can be distinguished with red-green
-     * blindness. Users cannot choose these two by name.
+     * blindness. Users cannot choose these two maps by name.
      */
     ES_COLORMAP_DIVERGING,
     ES_COLORMAP_DIVERGING_DARK

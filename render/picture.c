@@ -86,8 +86,8 @@ static void append_shape(es_picture *picture, es_picture_shape shape)
         picture->shapes[picture->n_shapes++] = shape;
 }
 
-/* Clamps a coordinate to the range that the devices can draw. Returns false if
- * the coordinate is not finite. */
+/* Clamps a coordinate to the range that all output formats can draw. Returns
+ * false if the coordinate is not finite. */
 static bool settle_coordinate(double *x)
 {
     if (!isfinite(*x))
@@ -96,8 +96,8 @@ static bool settle_coordinate(double *x)
     return true;
 }
 
-/* Clamps a length to the range that the devices can draw. Returns false if the
- * length is not finite or not positive. */
+/* Clamps a length to the range that all output formats can draw. Returns false
+ * if the length is not finite or not positive. */
 static bool settle_length(double *x)
 {
     return settle_coordinate(x) && *x > 0;

@@ -123,9 +123,9 @@ bool es_text_is_bidi(const char *clean);
 
 /** A text in visual order, as it is drawn from left to right. */
 typedef struct es_drawn {
-    /* (n) owned by the caller, who frees it; NULL if memory ran out. Two
-     * strings, each with its NUL: the characters to draw, and the original
-     * letter of each of these characters */
+    /* Memory of n bytes, which the caller frees; NULL if memory ran out.
+     * Contains two strings, each with its NUL: the characters to draw, and the
+     * original letter of each of these characters */
     char *text;
     size_t n; /* number of bytes of the two strings together */
     /* The first letter is right-to-left, so the text begins at the right. */

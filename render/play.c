@@ -16,7 +16,7 @@ static void use_color(cairo_t *cr, es_color color)
                           color.a / 255.0);
 }
 
-/* Returns the nearest edge between two pixels. */
+/* Returns the position nearest to x that lies between two pixels. */
 static double edge(const player *p, double x)
 {
     return p->scale > 0 ? round(x * p->scale) / p->scale : x;
@@ -30,7 +30,7 @@ static double whole_pixels(const player *p, double line_width)
 }
 
 /* Returns a position for the centre of a horizontal or vertical line at which
- * both sides of the line are pixel edges, so that it is sharp. */
+ * both sides of the line lie on pixel edges, so that the line is sharp. */
 static double middle(const player *p, double x, double line_width)
 {
     double half = whole_pixels(p, line_width) / 2;
@@ -188,9 +188,9 @@ static void play_dot(const player *p, const es_picture_shape *s)
 }
 
 /*
- * Draws the text of an es_drawn at the current point. Formats that store text
- * get the original letters together with the glyphs, so that a search also
- * finds joined letters.
+ * Draws right-to-left text at the current point; `drawn` is the text of an
+ * es_drawn. Formats that store text get the original letters together with the
+ * glyphs, so that a search also finds joined letters.
  */
 static void show_turned(cairo_t *cr, const char *drawn)
 {
@@ -215,8 +215,8 @@ static void show_turned(cairo_t *cr, const char *drawn)
         cairo_show_text_glyphs(cr, letters, -1, glyphs, n_glyphs, clusters,
                                n_clusters, flags);
     } else
-        cairo_show_text(cr, drawn); /* fails with the same error, which it
-                                       stores in cr */
+        cairo_show_text(cr, drawn); /* fails as cairo_scaled_font_text_to_glyphs
+                                       did, and stores the error in cr */
     cairo_glyph_free(glyphs);
     cairo_text_cluster_free(clusters);
 }

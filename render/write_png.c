@@ -112,8 +112,9 @@ static void name_color(palette *p, es_color color)
         p->named[slot] = true;
 }
 
-/* Adds a palette entry for each colour that a shape has, or for every colour if
- * `all`. Returns false if there are too many. */
+/* Adds a palette entry for each colour of a shape or, if `all` is true, for
+ * every colour in the picture. Returns false if the palette cannot hold all of
+ * them. */
 static bool enter_exact(palette *p, bool all)
 {
     p->n_entries = 0;
@@ -135,8 +136,9 @@ static uint32_t lattice_key(uint32_t color, uint32_t pitch)
            (uint32_t)c.b / pitch;
 }
 
-/* Adds each blend to its cell of the lattice with the given pitch. Returns
- * false if there are more cells than free palette entries. */
+/* Divides the RGB cube into cells that are `pitch` wide, and adds each blended
+ * colour to its cell. Returns false if more cells are used than palette entries
+ * are free. */
 static bool fill_cells(palette *p, uint32_t pitch)
 {
     int n_free = PALETTE_MAX - p->n_entries;
@@ -232,7 +234,7 @@ typedef struct png_job {
     palette *palette; /* NULL: write RGB without a palette */
     double scale;     /* pixels per point; 0 for an image inside an SVG */
     const es_picture_note *notes;
-    char **values; /* (n_notes) values of the notes, cleaned by es_text_clean */
+    char **values; /* values of the n_notes notes, cleaned by es_text_clean */
     size_t n_notes;
 } png_job;
 

@@ -112,8 +112,8 @@ show() { # NUMBERS CAPTION FILE
     printf '<figcaption><b>%s</b>%s</figcaption></figure>\n' "$1" "$(escape <<<"$2")"
 } >>"$page"
 
-# Draws a figure of entropy-scan and adds it to the page, or the reason why it cannot be
-# drawn.
+# Adds a figure drawn by entropy-scan to the page, or the reason why the figure cannot
+# be drawn.
 figure() { # NUMBERS CAPTION ARGUMENT...
     local file=$out/$((++n)).svg said
     if said=$("$build/entropy-scan" "${@:3}" -o "$file" 2>&1 >/dev/null); then

@@ -256,8 +256,8 @@ es_status es_database_fail(const es_database *database, int rc)
         return fail_system(database, "open", 0);
     case SQLITE_IOERR:
         /* A rollback closes the journal, so the journal's errno is lost. ENOENT
-         * is never the reason of the failure: SQLite sets it when it checks for
-         * files that may be missing. */
+         * is never the reason for the failure: SQLite sets it when it checks
+         * for files that may be missing. */
         return fail_system(database, "read or write",
                            failed_with == ENOENT ? 0 : failed_with);
     case SQLITE_AUTH:

@@ -67,7 +67,7 @@
 #define ES_ESF_AGAIN_FIRST (1 << 17)
 #define ES_ESF_AGAIN_MOST (1 << 20)
 #define ES_ESF_BEAT_MS 5000 /* maximum time between two frames */
-/* A writer counts as dead if its last frame is older than this. */
+/* A writer counts as dead if its last frame is older than this number of ms. */
 #define ES_ESF_SILENT_MS 30000
 /* Age in ms from which written data is assumed to be visible on all hosts. */
 #define ES_ESF_SETTLED_MS 60000

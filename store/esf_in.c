@@ -14,7 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Number of bytes read at once, for frames and when searching for a frame. */
+/* Number of bytes that are read at once, both in frames and while a frame is
+ * searched for. */
 #define CHUNK 65536
 /* Maximum number of bytes after a damaged frame in which one reading searches
  * for the next frame. */

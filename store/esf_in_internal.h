@@ -45,11 +45,11 @@ struct es_esf {
     es_esf_pieces pieces;
     unsigned char *payload; /* payload of the current frame; the memory belongs
                                to `pieces` */
-    int64_t *runs; /* (n_runs) ids; the run with number i is at index i - 1; 0
-                      if the run's record is lost */
+    int64_t *runs; /* ids of n_runs runs; the run with number i is at index i -
+                      1; 0 if the run's record is lost */
     size_t n_runs;
-    es_esf_known *series; /* (n_series) the series with number i is at index i -
-                             1 */
+    es_esf_known *series; /* array of n_series series; the series with number i
+                             is at index i - 1 */
     size_t n_series;
     uint32_t attempt; /* es_esf_frame.attempt of the frame that contained the
                          last replayed record */

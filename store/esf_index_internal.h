@@ -14,22 +14,22 @@ typedef struct es_esf_item {
 typedef struct es_esf_lane {
     int64_t run_id;
     uint32_t bytes;     /* size of a sample's values in bytes */
-    es_esf_item *items; /* (n) entries in order of step, unless `mixed` */
+    es_esf_item *items; /* n entries, in order of step unless `mixed` is true */
     size_t n, capacity;
     bool mixed; /* true if steps are out of order or occur more than once */
     size_t n_committed; /* number of committed items, which are not changed
                            unless is_saved */
-    es_esf_item *saved; /* (n_committed) copy of the committed items if
+    es_esf_item *saved; /* copy of the n_committed committed items if
                            is_saved */
     bool is_saved;
 } es_esf_lane;
 
 struct es_esf_index {
-    es_esf_lane *lanes; /* (n_lanes) the samples of each series; a series is at
-                           index series_id - 1 */
+    es_esf_lane *lanes; /* samples of n_lanes series; a series is at index
+                           series_id - 1 */
     size_t n_lanes;
-    es_esf_lane *past; /* (n_past) if is_cleared, the value of `lanes` before
-                          es_esf_index_clear, kept for a rollback */
+    es_esf_lane *past; /* if is_cleared, the n_past elements that `lanes` had
+                          before es_esf_index_clear, kept for a rollback */
     size_t n_past;
     bool is_cleared;
     uint64_t generation; /* changes whenever indices of items in `lanes` become

@@ -28,7 +28,8 @@ struct es_esf_out {
     const es_database *database;
     int fd; /* descriptor of the file, or -1 if the file is not created yet */
     bool durable;
-    unsigned char *buffer; /* (size) file header, frame header, payload */
+    unsigned char *buffer; /* (size) bytes: file header, frame header,
+                              payload */
     size_t size, used;     /* size of the buffer in bytes; number of payload
                               bytes in it */
     int64_t end; /* offset of the end of the last complete frame; 0 if the file
@@ -414,9 +415,9 @@ void es_esf_out_rollback(es_esf_out *out)
     if (!out)
         return;
     if (out->now.attempt != out->saved.attempt)
-        out->saved.n_said =
-            0; /* the records that were kept before have been overwritten by
-                  those of a new attempt, which was rolled back */
+        /* The kept records have been overwritten by those of a new attempt,
+         * which was rolled back. */
+        out->saved.n_said = 0;
     out->now = out->saved;
     out->used = 0;
 }

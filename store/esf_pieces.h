@@ -17,8 +17,8 @@
 typedef struct es_esf_pieces {
     int fd;
     unsigned char *bytes; /* (size) */
-    size_t size, n;       /* size of the buffer, and number of bytes in it,
-                             which were read from the offset `place` */
+    size_t size, n;       /* size of the buffer, and number of bytes in it;
+                             these were read from the file at offset `place` */
     int64_t place;
 } es_esf_pieces;
 

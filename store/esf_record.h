@@ -26,7 +26,8 @@ typedef enum es_esf_kind {
     ES_ESF_SERIES_AGAIN, /* record contains an es_esf_series */
 } es_esf_kind;
 
-#define ES_ESF_RECORD_BYTES 8 /* bytes of a record's kind and length */
+/** Size in bytes of the kind and the length that begin each record. */
+#define ES_ESF_RECORD_BYTES 8
 
 /**
  * The process that writes the fragment. The pid and the clock are meaningful

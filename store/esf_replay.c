@@ -292,9 +292,9 @@ static es_status take_end(es_esf *esf, const record *r, int64_t run)
 
 /**
  * Processes a record that belongs to a run. A frame belongs to an attempt
- * (start or resumption) to record the run. If the record that began the
- * attempt is lost, first removes the samples that the attempt replaces; the
- * frame's `resume` gives their first step.
+ * (start or resumption) to record the run. If the record that began the attempt
+ * is lost, first removes the samples that the attempt replaces, which begin at
+ * the step `resume` of the frame.
  */
 static es_status take_of_run(es_esf *esf, const record *r)
 {
@@ -346,8 +346,8 @@ static es_status take_record(es_esf *esf, const record *r)
 /* --- frames --------------------------------------------------------------- */
 
 /**
- * Adds n lost frames after a step of a run to the list of losses. If the last
- * loss in the list has the same run and step, adds n to that loss.
+ * Records in the list of losses that n frames were lost after a step of a run.
+ * If the last entry has the same run and step, adds n to this entry.
  */
 static es_status add_loss(es_esf *esf, int64_t run, int64_t step, uint64_t n)
 {

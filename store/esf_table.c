@@ -97,9 +97,9 @@ static int use_of(const struct sqlite3_index_constraint *constraint)
 
 static int plan(sqlite3_vtab *base, sqlite3_index_info *info)
 {
-    int chosen[BY_STEP + 1] = {0}; /* for each bit of the plan: index of its
-                                      constraint plus 1; 0 if the query has no
-                                      such constraint */
+    int chosen[BY_STEP + 1] = {0}; /* for each bit of the plan, 1 + the index of
+                                      the constraint to which the bit belongs; 0
+                                      if the query has no such constraint */
     (void)base;
     for (int i = 0; i < info->nConstraint; i++)
         chosen[use_of(&info->aConstraint[i])] = i + 1;

@@ -15,8 +15,8 @@
 /* Maximum number of sample values that one call of es_growth_look keeps. */
 #define KEPT_MOST ((size_t)1 << 18)
 
-/* A series of the reader. The series that has number i in the file is at index
- * i - 1 of the array. */
+/* A series of the reader that es_growth_begin received. The series with number
+ * i in the file is at index i - 1 of es_growth.series. */
 typedef struct known {
     char *name; /* name, or NULL if the reader does not know the series */
     es_phase phase;

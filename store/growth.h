@@ -17,9 +17,9 @@ typedef struct es_growth es_growth;
 typedef enum es_growth_news {
     ES_GROWTH_NONE,    /* no change, or only heartbeats */
     ES_GROWTH_SAMPLES, /* samples only */
-    ES_GROWTH_OTHER    /* events, series, runs, maps, the end of a run, damage,
-                          a dead writer, or another file: the caller has to open
-                          or refresh a reader */
+    ES_GROWTH_OTHER    /* any other change: events, series, runs, maps, the end
+                          of a run, damage, a dead writer, or another file. The
+                          caller has to open or refresh a reader */
 } es_growth_news;
 
 /** An appended sample of a series that the reader knew. */

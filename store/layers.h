@@ -33,9 +33,10 @@ typedef struct es_layers {
     size_t n_layers, n_heads; /* number of the run's layers and of the heads of
                                  a layer */
     es_layer *list;           /* (n_layers) */
-    double *ceilings; /* (L,H) nats, as in es_judge_run; NULL if the run has no
-                         ceilings */
-    bool has_kinds;   /* true if the kind of at least one layer is known */
+    /* ceilings of the entropies in nats (L,H), as in es_judge_run; NULL if the
+     * run has no ceilings */
+    double *ceilings;
+    bool has_kinds;     /* true if the kind of at least one layer is known */
     size_t n_malformed; /* number of malformed members, which are ignored */
 } es_layers;
 

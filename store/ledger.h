@@ -25,9 +25,9 @@ typedef struct es_ledger es_ledger;
 
 /**
  * An alert about one run, raised when a flag or a rule becomes active or more
- * severe. The judge of the run fills it once (cli/alerts/watch/follow.h), the
- * ledger stores it in columns, and a delivery formats it. Strings are borrowed,
- * and untrusted because they come from run files.
+ * severe. cli/alerts/watch/follow.c fills it once, the ledger stores it in
+ * columns, and a delivery formats it. Strings are borrowed, and untrusted
+ * because they come from run files.
  */
 typedef struct es_alert {
     const char *id;          /* "UUID/alert:TITLE@ONSET:SEVERITY" */
@@ -70,10 +70,10 @@ es_status es_ledger_open(es_ledger **out, const char *path) ES_MUST_USE;
 void es_ledger_close(es_ledger *ledger); /* `ledger` may be NULL */
 
 /**
- * Enters an alert and its deliveries, unless an alert with its id is already
- * there.
+ * Enters an alert and its deliveries, unless the ledger already has an alert
+ * with its id.
  *
- *   actions  (n_actions) names; each is one delivery
+ *   actions  names of n_actions actions, each of which needs one delivery
  *   fresh    set to true if the alert is new
  *
  * Returns ES_OK; ES_EIO, ES_ELOCKED or ES_ENOMEM (nothing is entered);
@@ -83,8 +83,8 @@ es_status es_ledger_add(es_ledger *ledger, const es_alert *alert,
                         const char *const *actions, size_t n_actions,
                         bool *fresh) ES_MUST_USE;
 
-/** One delivery. The strings belong to the ledger and are valid until its
- *  next call. */
+/** One delivery of an alert. The strings belong to the ledger and are valid
+ *  until its next call. */
 typedef struct es_delivery {
     int64_t number;
     const char *action;

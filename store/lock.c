@@ -114,7 +114,7 @@ static bool has_no_locks(int reason)
 
 /**
  * Locks an open lock file. Returns ES_DONE if the file was removed in the
- * meantime, so that the caller has to try again.
+ * meantime; the caller must then try again.
  */
 static es_status try_lock(int fd, const char *path, const char *shown,
                           bool is_optional)
@@ -187,8 +187,9 @@ void es_lock_release(es_lock *lock, bool remove)
             break;
         }
     pthread_mutex_unlock(&guard);
-    /* While this process holds the lock, the lock file is its own, unless
-       another process has removed the file and created a new one. */
+    /* Remove the lock file only if it is still the file that this process has
+     * locked; another process may have removed that file and created a new
+     * one. */
     if (remove && names(lock->path, lock->fd))
         unlink(lock->path);
     close(lock->fd);

@@ -35,9 +35,9 @@ es_status es_place_choose(es_place *out, const char *path, es_store store,
 /**
  * Copies the runs of a closed fragment into its run file, which is created if
  * it does not exist, and removes the fragment. On failure the fragment stays,
- * and the run file is unchanged or contains some more complete runs. Returns
- * the same statuses as es_merge; ES_EFORMAT if parts of the fragment are
- * damaged; ES_ELOCKED if another process continues the fragment.
+ * and the run file is either unchanged or has gained some complete runs.
+ * Returns the same statuses as es_merge; ES_EFORMAT if parts of the fragment
+ * are damaged; ES_ELOCKED if another process is writing to the fragment.
  */
 es_status es_place_fold(const char *fragment, const char *run_file) ES_MUST_USE;
 

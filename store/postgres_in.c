@@ -85,8 +85,8 @@ typedef struct es_remote_rows {
     size_t n_data;
     size_t first_run, end_run; /* the rows contain samples of all runs with
                                   indexes in [first_run, end_run) */
-    bool *has_kind; /* (remote->n_kinds) true for the kinds of series that were
-                       fetched; or NULL */
+    bool *has_kind; /* for each of the remote->n_kinds kinds of series, true if
+                       it was fetched; may be NULL */
 } es_remote_rows;
 
 /* --- rows ----------------------------------------------------------------- */

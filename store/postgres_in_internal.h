@@ -75,8 +75,8 @@ typedef struct es_remote {
 es_status es_remote_begin(const es_remote *remote) ES_MUST_USE;
 
 /**
- * Returns the URL of one run in *out, which the caller must free. It contains
- * the conditions on members of the configuration, too, because they are
+ * Returns the URL of one run in *out, which the caller must free. The URL also
+ * contains the conditions on members of the configuration, because these are
  * evaluated when the run is read.
  */
 es_status es_remote_run_url(char **out, const es_remote *remote,

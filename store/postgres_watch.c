@@ -15,7 +15,7 @@
 #define AGAIN_MOST 60
 
 struct es_remote_watch {
-    es_remote remote; /* only its URL and its conditions are used */
+    es_remote remote; /* only its URL and the conditions in the URL are used */
     int n_tries;      /* number of consecutive failed attempts to connect */
     time_t again;     /* time of the next attempt to connect, in seconds of a
                          monotonic clock */

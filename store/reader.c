@@ -109,7 +109,7 @@ static es_status note_rows(es_reader *reader, const es_changed_rows *rows)
 /**
  * Adds the frames that the recorder lost after it had committed them. The
  * recorder (hooks/recorder/process/session.c) has counted them in events of the
- * kind "log". The events must be loaded.
+ * kind "log". The events must already be loaded.
  */
 static es_status note_lost(es_reader *reader)
 {
@@ -875,8 +875,8 @@ typedef struct lane {
     int64_t last; /* last step of the series when the cursor was opened */
     const float *values;
     float *copy;    /* copied rows: (capacity, n_values) if the file grows,
-                       otherwise (n_values), used for a row whose value is not
-                       aligned */
+                       otherwise (n_values), used for a row whose values are not
+                       aligned in memory */
     int64_t *steps; /* (capacity) steps of the copied rows; NULL if rows are not
                        copied */
     size_t capacity, n_copied, at; /* capacity and used rows of `copy`, and
@@ -1174,8 +1174,8 @@ es_status es_cursor_open_run(es_cursor **out, es_reader *reader, size_t run)
     return ES_OK;
 }
 
-/** Advances the top lane of the cursor's heap, after the caller has received
- *  its row. */
+/** Advances the series at the top of the cursor's heap to its next row, after
+ *  the caller has received its current row. */
 static es_status pass_top(es_cursor *cursor)
 {
     es_status status = advance_lane(cursor->heap[0], cursor->reader);

@@ -283,8 +283,8 @@ static const char *const series_sql[] =
 
 typedef struct series_target {
     es_contents *contents;
-    size_t run; /* index of the run of the last row; rows are in order of
-                   runs */
+    size_t run; /* index of the run to which the last row belongs; the rows are
+                   in order of runs */
 } series_target;
 
 /**

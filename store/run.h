@@ -47,7 +47,7 @@ typedef enum es_store {
 #define ES_MAX_SERIES 4096      /* maximum number of series per run */
 /* Maximum length in bytes of a series' name or unit. */
 #define ES_MAX_NAME 255
-/* Maximum length in bytes of any other string. */
+/* Maximum length in bytes of a string other than a series' name or unit. */
 #define ES_MAX_TEXT (1 << 20)
 #define ES_MAX_STEP (INT64_MAX - 1) /* steps are 0..ES_MAX_STEP */
 
@@ -128,8 +128,8 @@ typedef struct es_series_line {
 } es_series_line;
 
 /**
- * Sets *out to the standard series with index i, where head statistics come
- * first. Returns false if i is too large.
+ * Sets *out to the standard series with index i. The statistics of heads have
+ * the lowest indices. Returns false if i is too large.
  */
 bool es_series_standard_at(es_series_line *out, size_t i);
 

@@ -1,6 +1,6 @@
 /* Finds the path or URL under which one of a reader's runs is stored, and
-   whether the run is still being written. The answers are the same for all runs
-   of a file, but differ between the runs of a PostgreSQL database. */
+   whether the run is still being written. Both are the same for all runs of a
+   file, but differ between the runs of a PostgreSQL database. */
 #include "store/run_place.h"
 
 #include "analyzer/base/checked.h"

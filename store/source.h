@@ -12,7 +12,7 @@
 struct es_reader; /* reader.h */
 typedef struct es_store_backend es_store_backend;
 
-/** A source of runs that is open. */
+/** An open source of runs. */
 typedef struct es_run_source {
     const es_store_backend *backend; /* NULL if no backend was opened */
     es_database *database;
@@ -69,8 +69,8 @@ struct es_store_backend {
                            const char *uuid);
 
     /**
-     * Returns true if the path has conditions on members of the
-     * configuration, which `leave_out` evaluates.
+     * Returns true if the path has conditions on members of the configuration.
+     * `leave_out` evaluates these conditions.
      */
     bool (*reads_config)(const es_run_source *source);
 

@@ -41,8 +41,8 @@ typedef struct es_tails {
                              followed by a damaged one */
         int64_t searched; /* offset up to which the search has found no complete
                              frame */
-    } known[8]; /* (n) damaged places found so far; if there are more than fit,
-                   the last entry is overwritten */
+    } known[8]; /* the n damaged places found so far; if they do not fit, the
+                   last entry is overwritten */
     unsigned n;
 } es_tails;
 

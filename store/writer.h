@@ -60,7 +60,7 @@ es_status es_writer_open(es_writer **out, const char *path,
  * have the same L and H; its samples and events at steps >= resume_step are
  * deleted, and its status becomes running again.
  *
- *   run_id       written
+ *   run_id       output: id of the run
  *   info         status, ended_at and last_step are ignored; started_at NULL
  *                means now; name NULL means "run"
  *   resume_step  first step that will be written again; ignored for a new run

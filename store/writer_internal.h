@@ -97,7 +97,7 @@ struct es_writer {
     sqlite3_stmt *statements[ES_N_SQL];
     es_written_run *runs;
     size_t n_runs;
-    es_written_series *series; /* in order of id */
+    es_written_series *series; /* in ascending order of their ids */
     size_t n_series;
     bool ready;          /* completely open */
     bool in_transaction; /* true between begin and commit or rollback */
@@ -151,10 +151,10 @@ es_status es_writer_prepare(es_writer *writer) ES_MUST_USE;
 
 /**
  * Begin and end the database work of a public function. es_writer_enter begins
- * a transaction unless one is open, and sets *own accordingly. After it has
- * returned ES_OK, the function must call es_writer_leave with the status of its
- * work. es_writer_leave ends the transaction if `own` is true, and returns the
- * status, or the failure of the commit.
+ * a transaction unless one is open, and sets *own to true if it began one.
+ * After it has returned ES_OK, the function must call es_writer_leave with the
+ * status of its work. es_writer_leave ends the transaction if `own` is true,
+ * and returns the status, or the failure of the commit.
  */
 es_status es_writer_enter(es_writer *writer, bool *own) ES_MUST_USE;
 es_status es_writer_leave(es_writer *writer, bool own,
@@ -167,8 +167,8 @@ es_status es_writer_leave(es_writer *writer, bool own,
 es_status es_writer_add_run(es_writer *writer, int64_t *run_id,
                             const es_run_info *info) ES_MUST_USE;
 
-/** Resumes a run with the same L and H. Same as es_writer_run, but ignores
- *  ENTROPY_RUN_CONFIG. */
+/** Resumes a run; `info` must have the run's numbers of layers and heads.
+ *  Otherwise like es_writer_run, but ignores ENTROPY_RUN_CONFIG. */
 es_status es_writer_resume_run(es_writer *writer, int64_t run_id,
                                const es_run_info *info,
                                int64_t step) ES_MUST_USE;

@@ -23,12 +23,12 @@
 /* Number of further frames after which a checkpoint is tried again if readers
    blocked it. */
 #define AGAIN_FRAMES 256
-/* If a log has at least this many frames, readers kept it in use and prevented
-   SQLite from restarting it. */
+/* A log becomes this long (in frames) only if readers keep it in use, so that
+ * SQLite cannot restart it. The writer then tries to empty the log. */
 #define EMPTY_FRAMES 2000
 /* Size in bytes to which SQLite truncates a log when the log restarts. */
 #define LOG_BYTES "4194304"
-/* Maximum number of waits of 1 ms each, in one attempt to empty the log, for
+/* Maximum number of times that one attempt to empty the log waits 1 ms for
  * readers to finish. */
 #define PATIENCE 500
 /* Minimum time between two attempts to empty the log. */

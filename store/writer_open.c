@@ -211,11 +211,11 @@ static bool keep_log_of_other(es_writer *writer)
 }
 
 /**
- * Moves the write-ahead log into the run file, and leaves WAL mode. If the
- * connection is stuck, leaves the log next to the file. While the mode is
- * changed, the rollback journal is in memory, because a journal that is left on
- * the disk would make readers refuse the file. This is safe because the change
- * is within one disk sector.
+ * Moves the write-ahead log into the run file, and leaves WAL mode. If SQLite
+ * could not release one of its own locks (log.stuck), leaves the log next to
+ * the file. While the mode is changed, the rollback journal is in memory,
+ * because a journal that is left on the disk would make readers refuse the
+ * file. This is safe because the change is within one disk sector.
  */
 static es_status settle_log(es_writer *writer)
 {
@@ -246,10 +246,10 @@ static void free_writer(es_writer *writer, bool remove)
     es_esf_out_free(writer->out);
     es_database_disconnect(&writer->database);
     if (broken || (ours && remove)) {
-        /* A log with a hole is removed together with its index, which does not
-           contain the hole. The file then has the state of the last complete
-           checkpoint. Both files may also be left if a run file is abandoned on
-           a full disk. */
+        /* A write-ahead log with a hole is removed together with its index,
+           which does not contain the hole. The file then has the state of the
+           last complete checkpoint. Both files may also be left if a run file
+           is abandoned on a full disk. */
         char path[PATH_MAX];
         unlink(es_beside(path, writer->database.file, "-wal"));
         unlink(es_beside(path, writer->database.file, "-shm"));

@@ -26,7 +26,7 @@ enum { NORM_NONE, NORM_LAYER, NORM_RMS };
 /* One part of an architecture, NAME or NAME(ARGUMENT), split into name,
  * argument and range. */
 typedef struct arch_part {
-    char text[ES_ARCH_TEXT_MAX]; /* the whole part, for messages */
+    char text[ES_ARCH_TEXT_MAX]; /* text of the whole part, for messages */
     char name[ES_ARCH_TEXT_MAX];
     char argument[ES_ARCH_TEXT_MAX];
     bool has_argument;
@@ -42,8 +42,8 @@ static es_status refuse_part(const arch_part *part, const char *why)
     return es_fail(ES_EUSAGE, "architecture part '%.80s': %s", part->text, why);
 }
 
-/* Cuts `text` at its first comma and lets *rest point to the text after the
-   comma, or sets *rest to NULL if `text` has no comma. */
+/* Cuts `text` at its first comma and sets *rest to the text after the comma, or
+   to NULL if `text` has no comma. */
 static void split_comma(char *text, char **rest)
 {
     *rest = strchr(text, ',');
@@ -364,7 +364,7 @@ static void set_kind(es_layer_parts *to, es_part_kind kind,
     }
 }
 
-/* Returns the parts of a layer of an architecture without ranges. */
+/* Returns the parts that every layer has in an architecture without ranges. */
 static es_layer_parts whole_parts(const es_arch *arch)
 {
     return (es_layer_parts){.norm = arch->layer_norm || arch->rms_norm,
@@ -808,7 +808,8 @@ static void print_norm(es_text *text, const char *name, unsigned set)
             es_text_append(text, "+%s(%s)", name, norm_sets[i].name);
 }
 
-/* Prints the part of a kind that holds for all layers of an architecture. */
+/* Prints the part of a kind if this part applies to all layers of the
+   architecture. */
 static void print_whole(es_text *text, es_part_kind kind, const es_arch *arch)
 {
     switch (kind) {

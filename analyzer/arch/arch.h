@@ -103,8 +103,8 @@ typedef struct es_arch {
     double power_epsilon;
     bool power_plain; /* PSM(p,plain): scores are not divided by the
                          largest score of the row */
-    /* Choice of the row length L; PSM(p,length) multiplies its epsilon by L; RA
-     * divides by L and never has ES_LENGTH_NONE. */
+    /* Choice of the row length L. PSM(p,length) multiplies its epsilon by L. RA
+     * (scaled ReLU) divides its weights by L and never has ES_LENGTH_NONE. */
     es_row_length length;
     /* The members below describe all layers, unless parts of their kind have
      * ranges. With ranges, the norms and matrices are those that occur in at
@@ -126,8 +126,8 @@ typedef struct es_arch {
     unsigned weight_norm, spectral_norm; /* bit sets of ES_NORM_... */
     bool entropy_reg;                    /* EReg(...) */
     int n_spans;                         /* number of parts that have ranges */
-    /* (n_spans) sorted by kind, then by layer; a layer outside all ranges of a
-     * kind has no part of this kind. */
+    /* Sorted by kind, then by layer; n_spans elements are used. A layer outside
+     * all ranges of a kind has no part of this kind. */
     es_arch_span spans[ES_ARCH_SPANS_MAX];
 } es_arch;
 

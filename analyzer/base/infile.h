@@ -68,7 +68,8 @@ typedef struct es_infile_limit {
 /**
  * Loads a whole text file into memory.
  *
- *   out   (n) bytes and a NUL, which the caller must free; NULL on failure
+ *   out   n bytes followed by a NUL, which the caller must free; NULL on
+ *         failure
  *
  * Returns ES_OK; the errors of es_infile_stream; ES_EIO if the file cannot be
  * read; limit->code if it is too large.

@@ -12,9 +12,9 @@
 #include <stdarg.h>
 #include <string.h>
 
-#define PIECE                                                                  \
-    40 /* bytes of text that are escaped at once; each becomes at              \
-          most 6 bytes */
+/* Number of bytes of text that are escaped at once. Each of them becomes at
+ * most 6 bytes. */
+#define PIECE 40
 
 static bool is_within_character(char c)
 {

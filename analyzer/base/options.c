@@ -350,9 +350,9 @@ static const char *const names_of_others[][2] = {
     {"live", "follow"},
     {"silent", "quiet"}};
 
-/* Returns this program's name for an option of another program, whose name
- * `name` has n characters; NULL if the name is not in the table or the command
- * lacks the option. */
+/* Returns this program's name for the option that other programs call `name` (n
+ * characters); NULL if the table does not contain `name` or the command lacks
+ * the option. */
 static const char *own_name(const es_command *command, const char *name,
                             size_t n)
 {
@@ -463,8 +463,8 @@ es_status es_options_parse(void *target, bool *given, const es_command *command,
     getopt_tables tables = {0};
     es_status status = ES_OK;
     make_tables(&tables, command);
-    optind = 0; /* 0 makes glibc reset all its state, even within a group of
-                   short options */
+    optind = 0; /* 0 makes glibc reset its whole parsing state, even within a
+                   group of short options */
     opterr = 0;
     while (status == ES_OK && argc > 0) {
         const char *word = argv[optind > 0 && optind < argc ? optind : 1];

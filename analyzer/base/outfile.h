@@ -33,8 +33,9 @@ es_status es_outfile_open(es_outfile **out, FILE **stream,
 es_status es_outfile_close(es_outfile *file) ES_MUST_USE;
 
 /**
- * Removes the temporary file and its companions and frees `file`. An existing
- * file at `path` is unchanged. `file` may be NULL.
+ * Removes the temporary file and the files that SQLite or the writer left next
+ * to it, and frees `file`. An existing file at `path` is unchanged. `file` may
+ * be NULL.
  */
 void es_outfile_abandon(es_outfile *file);
 

@@ -13,7 +13,7 @@
 
 typedef struct es_pack {
     enum { ES_PACK_MEASURE, ES_PACK_WRITE, ES_PACK_READ } mode;
-    unsigned char *data; /* (size) bytes; NULL in the mode MEASURE */
+    unsigned char *data; /* `size` bytes; NULL in the mode MEASURE */
     size_t size, at;
     bool failed; /* true if the data does not fit or is malformed */
 } es_pack;

@@ -74,9 +74,9 @@ typedef struct es_process_options {
     char *const *argv;   /* arguments of the program; ends with NULL */
     int streams[3]; /* descriptors for the child's stdin, stdout and stderr, or
                        ES_STREAM_... */
-    const int *passed; /* (n_passed) descriptors that become 3, 4, ... in
-                          the child; ES_STREAM_NULL is allowed. If n_passed
-                          > 0, the child inherits no other descriptor */
+    const int *passed; /* n_passed descriptors that become 3, 4, ... in the
+                          child; ES_STREAM_NULL is allowed. If n_passed > 0, the
+                          child inherits no other descriptor */
     size_t n_passed;
     es_process_place place;
     int death_signal; /* signal that the child gets when the calling thread

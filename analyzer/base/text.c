@@ -32,8 +32,8 @@ void es_text_append(es_text *text, const char *fmt, ...)
 void es_text_unwrap(char *out, const char *name)
 {
     static const char compiled[] = "_orig_mod.", parallel[] = "module.";
-    /* at_root: true at the start of the name and after a '/'; at_part: also
-     * true after every dot. */
+    /* at_root: true if the rest of the name is at the start of the name or
+     * follows a '/'; at_part: also true if it follows a dot. */
     bool at_root = true, at_part = true;
     while (*name) {
         if (at_part && strncmp(name, compiled, sizeof compiled - 1) == 0) {

@@ -14,9 +14,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define ES_MISSING_BITS                                                        \
-    UINT32_C(0x7fc007a2) /* a quiet NaN with payload                           \
-                            1954, like NA in R */
+/* A quiet NaN with payload 1954, like NA in R. */
+#define ES_MISSING_BITS UINT32_C(0x7fc007a2)
 
 /** Returns the float32 that stands for "not measured". */
 static inline float es_missing(void)

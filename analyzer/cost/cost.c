@@ -1,5 +1,5 @@
 /*
- * Lists the inventory of a forward pass and predicts its communication and
+ * Lists the operations of a forward pass and predicts its communication and
  * latency: multiplies the counts of analyzer/cost/flops.h by the coefficients
  * that `make cost-fit` writes into coefficients.inc.h. Used by the verb cost,
  * by the figures, and for the cost fields of runs.

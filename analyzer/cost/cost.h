@@ -13,7 +13,7 @@
 
 #include "analyzer/cost/flops.h"
 
-/** Says if the costs include the norm after the last layer. */
+/** Specifies whether the costs include the norm after the last layer. */
 typedef enum es_cost_final_norm {
     ES_COST_FINAL_AUTO, /* the norm after the last layer exists if any layer has
                            LN or RN */
@@ -26,7 +26,8 @@ typedef struct es_cost_model {
     es_cost_shape shape;
     int64_t ctx;   /* T, number of tokens; the batch is one sequence */
     int64_t vocab; /* V, size of the vocabulary; unknown if below 1 */
-    es_cost_final_norm final_norm; /* the norm after the last layer */
+    es_cost_final_norm final_norm; /* whether the norm after the last layer is
+                                      counted */
     bool first_norm; /* true if the norms are counted as in the simplified
                         block: one in each layer with LN, and one in the first
                         layer even if it has no LN. AERO's tables do not count a
@@ -136,8 +137,8 @@ const char *es_cost_unmodelled(const es_cost_model *model);
 
 /**
  * Returns true if the model is within the range of the published figures: L
- * from 12 to 18, T from 128 to 512, d = 768, H = 12, m = 4, V from 16,384 to
- * 50,257.
+ * from 12 to 18, T from 128 to 512, d = 768, H = 12, mlp_mult = 4, V from
+ * 16,384 to 50,257.
  */
 bool es_cost_is_fitted(const es_cost_model *model);
 

@@ -114,7 +114,8 @@ def rms(values):
 # --- the two models ---------------------------------------------------------
 
 class Costs:
-    """The rows of the tables with their counts and published costs, and the fits of both costs."""
+    """The rows of AERO's tables with their counts and published costs, and the fits of both
+    costs."""
 
     def __init__(self, scan, tables):
         with open(tables, newline="") as file:
@@ -131,7 +132,8 @@ class Costs:
         self.by_second = fit(self.timed, self.seconds)
 
     def extrapolate(self, x, y, is_known):
-        """Fits to the rows for which is_known is true; returns the errors for the other rows."""
+        """Fits the costs of the rows for which is_known is true; returns the errors for the other
+        rows."""
         known = [i for i, row in enumerate(self.rows) if is_known(i, row)]
         new = [i for i in range(len(y)) if i not in known]
         w = fit([x[i] for i in known], [y[i] for i in known])

@@ -39,8 +39,8 @@ typedef struct es_layer_counts {
 } es_layer_counts;
 
 /**
- * Counts the parts of all layers. The time does not grow with the number of
- * layers. All counts are 0 if there is no layer.
+ * Counts the parts of all layers. The running time of this function does not
+ * grow with the number of layers. All counts are 0 if there is no layer.
  */
 es_layer_counts es_cost_count_layers(const es_cost_shape *shape);
 

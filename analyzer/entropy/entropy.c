@@ -238,10 +238,11 @@ typedef struct entropy_call {
     int *places; /* memory for the arrays `index` and `count` of all sequences'
                     keys; used only if there is a key mask */
     int64_t n_parts;
-    /* (n_parts), or NULL if no head statistics are requested. */
+    /* Results of all n_parts parts; NULL if no head statistics are
+     * requested. */
     part_result *results;
-    float *scratch; /* (threads,scratch_size) floats of scratch for the
-                       kernels */
+    float *scratch; /* scratch memory of the kernels: scratch_size floats for
+                       each thread */
     size_t scratch_size, kernel_size;
     bool needs[ES_N_ROW_STATISTICS]; /* row statistics from which the requested
                                         head statistics are computed */
@@ -428,8 +429,8 @@ static es_entropy_part part_at(const entropy_call *call, int64_t index)
 }
 
 /**
- * Points the row statistics that the caller has not requested, but that are
- * needed for head statistics, to scratch memory.
+ * Provides scratch memory for the row statistics that head statistics need but
+ * the caller has not requested.
  */
 static void add_rows(const entropy_call *call, es_row_arrays *rows, float *from)
 {
@@ -909,7 +910,7 @@ static void choose_once(void)
 }
 
 /**
- * Returns the kernels that suit this machine. The first call chooses them.
+ * Returns the kernels that suit this machine. The first call selects them.
  */
 static const es_entropy_kernels *get_kernels(void)
 {

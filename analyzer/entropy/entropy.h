@@ -99,7 +99,7 @@ typedef struct es_attention_shape {
                    0: no window */
 
     /* The following members define how a product q.k becomes a score. */
-    double scale;   /* factor of scores; 0: 1 / sqrt(D) */
+    double scale;   /* factor by which q.k is multiplied; 0: 1 / sqrt(D) */
     double softcap; /* c: scores become c * tanh(score / c); 0: no softcap */
     /* (H,T), divisors of the scores; NULL: 1 everywhere */
     const float *temperature;

@@ -192,7 +192,8 @@ static const double *widen_queries(const workspace *work, int width)
     return out;
 }
 
-/** Computes the products of LANES queries with EXACT_KEYS keys of a tile. */
+/** Computes the dot products of LANES queries with EXACT_KEYS keys of a
+ *  tile. */
 static void exact_tile(double *out, const double *queries, const float *tile,
                        int width)
 {

@@ -61,7 +61,7 @@ INLINED void measure_numbers(vec x, vec *square, vec *height)
 
 /**
  * Computes the scales of the rows. Returns false if a number in a row is too
- * large.
+ * large for AMX (entropy_split.inc.h).
  */
 INLINED bool measure_fixed(fixed_rows *in, es_entropy_type type)
 {
@@ -209,7 +209,7 @@ static bool fix_keys(workspace *work, const es_entropy_part *part, int first,
 
 /**
  * Converts SIDE queries, the rows from i on, to fixed point and packs them.
- * Sets *fits to false if a query has numbers that are too large.
+ * Sets *fits to false if a query has numbers that are too large for AMX.
  */
 INLINED void fix_queries_of(char *out, bool *fits, const workspace *work,
                             const es_entropy_part *part, int i, es_numbers in)
@@ -229,7 +229,7 @@ INLINED void fix_queries_of(char *out, bool *fits, const workspace *work,
 
 /**
  * Converts a group of queries to fixed point and packs them. Returns false if a
- * query has numbers that are too large.
+ * query has numbers that are too large for AMX.
  */
 static bool fix_queries(const workspace *work, const es_entropy_part *part,
                         int i)
@@ -246,8 +246,8 @@ static bool fix_queries(const workspace *work, const es_entropy_part *part,
 #define SUMS (SIDE * SIDE) /* number of sums in a tile */
 
 /**
- * Integer sums of SIDE queries and SIDE keys that still have to be converted to
- * floating-point products.
+ * Integer sums of digit products of SIDE queries and SIDE keys, which still
+ * have to be converted to floating-point products.
  */
 typedef struct conversion {
     float *out; /* destination of the products; NULL: nothing to convert */

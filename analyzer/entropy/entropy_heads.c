@@ -101,7 +101,7 @@ void es_heads_store(const es_head_arrays *heads, int head,
             (int64_t)sums->values[ES_HEAD_NONFINITE_WEIGHTS];
 }
 
-/** Sets those statistics of head h to missing for which `rows` has no array. */
+/** Sets the statistics of head h for which `rows` has no array to missing. */
 static void store_unknown(const es_head_arrays *heads,
                           const es_row_arrays *rows, int h)
 {

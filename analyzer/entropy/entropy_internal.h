@@ -150,11 +150,11 @@ typedef struct es_ref_query {
     es_numbers k;              /* (n,D), stride k_row */
     ptrdiff_t k_row;           /* numbers */
     int start, n;              /* the query sees keys [start, n) */
-    const unsigned char *mask; /* (n), 0 for a hidden key; may be NULL */
+    const unsigned char *mask; /* mask (n), 0 for a hidden key; may be NULL */
     int width;
     double scale;            /* factor of q . k; NaN makes the row non-finite */
     double softcap;          /* 0: no softcap */
-    const float *sink_logit; /* NULL: no sink */
+    const float *sink_logit; /* NULL if the head has no learnt sink */
     double position;         /* position of the query among the keys */
 } es_ref_query;
 
@@ -217,7 +217,8 @@ typedef struct es_entropy_part {
     double scale, softcap;
     const es_entropy_keys *keys;
     int n_queries, width;
-    int first, end;  /* range of rows, at most ES_QK_ROWS */
+    int first, end;  /* the part has the rows first .. end - 1, at most
+                        ES_QK_ROWS */
     double deadline; /* time by es_entropy_now at which the kernel stops; 0:
                         no limit */
 } es_entropy_part;

@@ -1,6 +1,6 @@
 /**
  * Defines the scratch memory of the kernels that work on queries and keys, and
- * copies tiles of keys, groups of queries, and the lengths of both into this
+ * copies tiles of keys, groups of queries, and the norms of both into this
  * memory. Part of entropy_qk.inc.h.
  */
 
@@ -26,7 +26,8 @@ typedef struct workspace {
     float *products;   /* (CHUNK,GROUP) */
     float *places;     /* (CHUNK) positions of keys relative to the first query
                           of a group */
-    float *queries;    /* (D,GROUP) packed queries of one group */
+    float *queries;    /* (D,GROUP) packed queries; a group is GROUP queries
+                          that are processed together */
     float *keys;       /* packed keys of one block, in tiles */
     packing form;      /* format in which keys and queries are packed */
     float longest_key; /* largest squared length |k|^2 of the keys packed so far
@@ -87,7 +88,7 @@ static inline vec size_of(vec x)
     return (vec)((ivec)x & 0x7fffffff);
 }
 
-/** Returns the offset of visible key j in the array of keys, in numbers. */
+/** Returns the index in the array of keys at which visible key j begins. */
 static inline ptrdiff_t key_row(const es_entropy_part *part, int j)
 {
     const int *index = part->keys->index;
@@ -126,8 +127,8 @@ static inline float *packed_key(const workspace *work, int j, int width)
 
 /**
  * Packs the visible keys [first, end) into tiles and fills up the last tile
- * with zeros. Updates the largest length |k|^2 and the largest absolute value
- * of the keys.
+ * with zeros. Updates the largest squared length |k|^2 and the largest absolute
+ * value of the keys.
  */
 INLINED void pack_keys_of(workspace *work, const es_entropy_part *part,
                           int first, int end, es_numbers k)
@@ -196,8 +197,8 @@ static inline void prefetch_some(ahead *next)
 }
 
 /**
- * Copies LANES queries, the rows from i on, one into each lane, and stores
- * their squared lengths and their largest absolute values. Lanes without a
+ * Copies the LANES queries from row i on, one into each lane. Stores the
+ * squared length and the largest absolute value of each query. Lanes without a
  * query are 0.
  */
 INLINED void copy_queries_of(float *out, const workspace *work,
@@ -230,7 +231,7 @@ INLINED void copy_queries_of(float *out, const workspace *work,
     store(work->height + i - part->first, heights);
 }
 
-/** Copies n queries, either a group or half of a group. */
+/** Copies the n queries from row i on, where n is GROUP or GROUP / 2. */
 static void copy_queries(const workspace *work, const es_entropy_part *part,
                          int i, int n)
 {

@@ -100,8 +100,8 @@ APART void multiply_group(float *out, const float *queries, const float *tiles,
 #include "analyzer/entropy/entropy_fixed.inc.h"
 #endif
 
-/* The following functions compute the products of a part in the number format
-   work->form. */
+/* The following functions compute the products of queries and keys for one part
+   of a head, in the number format work->form. */
 
 static bool take_keys(workspace *work, const es_entropy_part *part, int first,
                       int end)

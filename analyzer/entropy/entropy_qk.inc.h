@@ -72,8 +72,8 @@ typedef struct seen {
 
 /**
  * Returns which of the keys [j, end) are seen by each row of the group that
- * begins with row i; the result counts keys from j. Lanes beyond the end of the
- * part repeat its last row.
+ * begins with row i; key indices in the result are relative to j. Lanes beyond
+ * the end of the part repeat its last row.
  */
 static seen seen_keys(const es_entropy_part *part, int i, int j, int end)
 {
@@ -312,8 +312,8 @@ static inline void group_range(const es_entropy_part *part, int i, int n,
 }
 
 /**
- * Returns true if at least one row of the group that begins with row i is not
- * hidden.
+ * Returns true if statistics are wanted for at least one row of the group that
+ * begins with row i.
  */
 static bool is_group_wanted(const es_entropy_part *part, int i)
 {

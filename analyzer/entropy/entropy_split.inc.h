@@ -60,7 +60,8 @@ INLINED void split_row(vec levels[MOST_LEVELS], es_numbers row, int c, int n,
     const int last = levels_of(row.type) - 1;
     UNROLL
     for (int level = 0; level <= last; level++) {
-        /* The last level is the exact remainder and keeps a NaN. */
+        /* The last level is not rounded, because it is the exact remainder. A
+         * NaN in the row therefore remains a NaN. */
         const vec a = level < last ? round_half(low) : low;
         const vec b = level < last ? round_half(high) : high;
         levels[level] = (vec)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a);

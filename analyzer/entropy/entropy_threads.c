@@ -1,9 +1,9 @@
 /*
- * Keeps a team of threads that execute calls of attention entropy for
- * entropy.c. The team stays between calls, because starting and ending a thread
- * takes as long as computing a head of short rows. Its threads wait when there
- * is no work, and do not keep the process alive. A forked child does not
- * inherit the threads and starts a new team.
+ * Keeps a team of threads that compute attention entropies for entropy.c. The
+ * team stays between calls, because starting and ending a thread takes as long
+ * as computing a head of short rows. Its threads wait when there is no work,
+ * and do not keep the process alive. A forked child does not inherit the
+ * threads and starts a new team.
  */
 #include "analyzer/entropy/entropy_internal.h"
 

@@ -81,11 +81,12 @@ const char *es_flag_verdict(es_flag_kind kind, es_severity severity);
  * Thresholds of the flags. es_flag_rules_default sets the defaults that
  * es_flag_thresholds lists; the comments of the members state them, too.
  *
- * A collapse needs `collapse_samples` consecutive samples in one layer, or all
- * samples of a shorter run. A sample counts twice if at least `collapse_layers`
- * layers, and at least half of the layers, are low: one bad batch lowers only a
- * few layers, or all layers in a single sample. Consecutive low samples that
- * end in NaN count as a collapse, whatever their number.
+ * A collapse needs `collapse_samples` consecutive samples in which the same
+ * layer is collapsed, or all samples of a shorter run. A sample counts twice if
+ * at least `collapse_layers` layers, and at least half of the layers, are
+ * collapsed in it: one bad batch lowers only a few layers, or all layers in a
+ * single sample. Consecutive samples with a collapsed layer that end in NaN
+ * count as a collapse, whatever their number.
  *
  * An overload needs `overload_samples` consecutive samples, or all samples of a
  * shorter run. Every head starts near the ceiling. Therefore the overload is at
@@ -113,27 +114,28 @@ const char *es_flag_verdict(es_flag_kind kind, es_severity severity);
  * The other flags are raised by a single sample.
  */
 typedef struct es_flag_rules {
-    double collapse_head;  /* a head is low below this fraction of the ceiling;
-                              default 0.05 */
-    double collapse_share; /* a layer collapses if at least this share of its
-                              heads is low; default 0.5 */
-    double collapse_history; /* a layer also collapses if its mean is below this
-                                fraction of the median of its earlier means;
-                                default 0.1 */
+    double collapse_head;  /* a head counts as low if its entropy is below this
+                              fraction of the ceiling; default 0.05 */
+    double collapse_share; /* a layer is collapsed in a sample if at least this
+                              share of its heads is low; default 0.5 */
+    double collapse_history; /* a layer is also collapsed if its mean entropy is
+                                below this fraction of the median of its earlier
+                                means; default 0.1 */
     int collapse_samples;    /* number of consecutive samples that a collapse
                                 needs; default 3 */
     int collapse_layers; /* a sample in which at least this number of layers are
                             collapsed counts as two samples; default 3 */
-    double overload_head;    /* a head is high at or above this fraction of the
-                                ceiling; default 0.75 */
-    double overload_warning; /* share of high heads from which an overload is a
-                                warning; default 0.20 */
-    double overload_error;   /* share of high heads from which an overload is an
-                                error; default 0.40 */
+    double overload_head;    /* a head counts as high if its entropy is at or
+                                above this fraction of the ceiling; default
+                                0.75 */
+    double overload_warning; /* an overload is a warning if at least this share
+                                of the heads is high; default 0.20 */
+    double overload_error;   /* an overload is an error if at least this share
+                                of the heads is high; default 0.40 */
     int overload_samples;    /* number of consecutive samples that an overload
                                 needs; default 10 */
-    int overload_steps;      /* planned steps below which a run is too short
-                                to judge; default 1000 */
+    int overload_steps;      /* a run with fewer planned steps than this is too
+                                short to judge; default 1000 */
     double warm_up; /* share of the planned steps, at the start of the run, that
                        is not judged; default 0.05 */
     double logits_warning; /* a max_logit above this value is a warning; default
@@ -185,9 +187,9 @@ typedef struct es_judge_run {
     /* Largest mean entropy of a head in nats, for heads that are not causal; if
      * 0 or NaN, the ceiling is computed from ctx. */
     double ceiling;
-    const double *ceilings; /* (L,H) ceiling of each head in nats, if some heads
-                               see fewer keys than others; NaN: that head has
-                               the run's ceiling; NULL: all heads have the run's
+    const double *ceilings; /* ceiling of each head (L,H) in nats, if some heads
+                               see fewer keys than others. NaN: that head has
+                               the run's ceiling. NULL: all heads have the run's
                                ceiling. Borrowed until the judge is finished */
     bool is_open_ended; /* true if the length of the run is unknown. The run is
                            then too short to judge before step overload_steps of
@@ -230,9 +232,9 @@ void es_judge_run_scale(float *out, const es_judge_run *run,
  * are ignored.
  */
 typedef enum es_judge_series {
-    ES_JUDGE_ENTROPY, /* (L,H) in nats; or (L) means of layers, from which only
-                         the flag nan and a collapse relative to the layer's own
-                         history can be detected */
+    ES_JUDGE_ENTROPY, /* entropies of heads (L,H) in nats; or means of layers
+                         (L), from which only the flag nan and a collapse
+                         relative to the layer's own history can be detected */
     ES_JUDGE_NONFINITE_ROWS,  /* (L,H) counts */
     ES_JUDGE_NAN_ACTIVATIONS, /* (L) counts */
     ES_JUDGE_MAX_LOGIT,       /* (L,H) */
@@ -273,11 +275,12 @@ typedef struct es_episode {
                                   collapse that was open when the NaN appeared
                                   could first be reported; -1 if no collapse was
                                   open */
-    /* (L) 1: the layer was affected at some sample; for overload: the share of
-     * high heads in this layer alone reached the warning level. */
+    /* One value per layer (L): 1 if the layer was affected at some sample. For
+     * an overload, it is 1 if the share of high heads in this layer alone
+     * reached the warning level. */
     const unsigned char *layers;
-    /* (L,H) 1: the head was affected at some sample; all 0 for losses,
-     * activations and means of layers. */
+    /* One value per head (L,H): 1 if the head was affected at some sample. All
+     * values are 0 in episodes of losses, activations and means of layers. */
     const unsigned char *heads;
     /*
      * Worst value of the episode. nan: number of non-finite values in one

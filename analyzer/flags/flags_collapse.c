@@ -1,15 +1,15 @@
-/* Tracks the collapse of one layer for flags_judge.c. A layer is low in each of
-   these cases: its share of low heads is large; its mean is low relative to its
-   own history; or the ceiling is unknown and its mean is low relative to its
-   largest mean so far. */
+/* Tracks the collapse of one layer for flags_judge.c. A layer counts as low in
+   a sample if many of its heads have an entropy below the head threshold, or if
+   its mean entropy is small compared with its own history. If the ceiling is
+   unknown, the mean is also compared with the largest mean so far. */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/flags_internal.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Measures of one layer's row in one sample, and the decision whether the layer
-   is low. */
+/* Values computed from one sample of a layer, which decide whether the layer
+   counts as low (see the top of this file). */
 typedef struct row_state {
     size_t n_measured, n_finite;
     double mean;  /* mean entropy of the finite heads */

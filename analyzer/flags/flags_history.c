@@ -1,5 +1,6 @@
-/* Computes the median of all means of a layer in constant memory, with a
-   histogram. Used by flags_collapse.c and, with scaled values, by the rules. */
+/* Computes the median of a layer's mean entropies at all samples in constant
+   memory, with a histogram. Used by flags_collapse.c and, with scaled values,
+   by the rules. */
 #include "analyzer/flags/flags_internal.h"
 
 #include <math.h>
@@ -8,7 +9,8 @@
 /* The bin of a float is the integer in its bits above the lowest 18: the
    exponent and five bits of the mantissa. */
 #define DROPPED_BITS 18
-/* Bin of 2^-20, whose float32 exponent bits are 107. */
+/* Bin of 2^-20, the first bin of the histogram. The float32 exponent bits of
+   2^-20 are 107. */
 #define FIRST_BIN (UINT32_C(107) << 5)
 
 static uint32_t bin_of(double mean)

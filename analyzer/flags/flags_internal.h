@@ -1,6 +1,7 @@
 /**
  * Defines the state that the flag detection (es_judge) keeps for each layer,
- * for the share of high heads and for the loss. The state has a constant size.
+ * for the share of heads with high entropy and for the loss. The state has a
+ * constant size.
  */
 #ifndef ES_FLAGS_INTERNAL_H
 #define ES_FLAGS_INTERNAL_H
@@ -25,8 +26,8 @@ typedef struct es_history {
 } es_history;
 
 /**
- * Adds a finite mean in nats. Moves the median by few bins, so the amortised
- * cost is O(1).
+ * Adds a finite mean in nats to the histogram. The median moves by few bins, so
+ * the amortised cost is O(1).
  */
 void es_history_add(es_history *history, double mean);
 
@@ -46,14 +47,16 @@ typedef struct es_layer_track {
     double peak;         /* largest mean of the layer so far */
     uint32_t streak;     /* number of consecutive collapsed samples; 0: not
                             collapsed */
-    uint32_t n_wide;     /* number of samples in the streak in which many other
-                            layers were low too */
+    uint32_t n_wide;     /* number of samples in the streak at which many other
+                            layers had collapsed, too */
     int64_t onset, last; /* steps of the first and last sample of the streak */
-    double share;        /* largest share of low heads in the streak; 0 if the
-                            collapse is only relative to the layer's history */
-    double ratio; /* smallest ratio of mean to median or peak in the streak */
-    unsigned char *heads; /* (H) 1: the head was below the limit at some sample
-                             of the streak */
+    double share;        /* largest share of heads with a low entropy in the
+                            streak; 0 if the collapse is only relative to the
+                            layer's history */
+    double ratio; /* smallest ratio, in the streak, of the layer's mean to the
+                     median or peak of its earlier means */
+    unsigned char *heads; /* one element for each head: 1 if the head was below
+                             the limit at some sample of the streak */
 } es_layer_track;
 
 /** The row of one layer in an entropy sample. */
@@ -71,7 +74,7 @@ typedef struct es_layer_row {
 
 /**
  * Adds one sample of a layer. A row of missing values changes nothing. A row of
- * NaN ends the current streak of low samples.
+ * NaN ends the current streak of collapsed samples.
  *
  *   ceiling  ceiling of the run in nats. If it is unknown (NaN), the layer is
  *            only compared with its own past
@@ -87,8 +90,8 @@ bool es_layer_track_push(es_layer_track *track, const es_flag_rules *rules,
 uint32_t es_collapse_samples(const es_flag_rules *rules);
 
 /**
- * Tracks the share of high heads during a run. Before the first sample all
- * fields are 0.
+ * Tracks the share of high heads (heads with an entropy close to the ceiling)
+ * during a run. Before the first sample all fields are 0.
  */
 typedef struct es_overload_track {
     uint32_t n_judged;
@@ -142,11 +145,12 @@ es_severity es_overload_finish(const es_overload_track *track,
  * loss all fields are 0.
  */
 typedef struct es_spike_track {
-    float losses[ES_SPIKE_WINDOW]; /* (n) ring buffer; once it is full,
-                                      `next` is the index of the oldest loss */
-    float rises[ES_SPIKE_WINDOW];  /* (n) difference between each loss and the
-                                      median of the losses before it */
-    float sorted[ES_SPIKE_WINDOW]; /* (n) the losses in ascending order */
+    float losses[ES_SPIKE_WINDOW]; /* ring buffer of the newest n losses; once
+                                      it is full, `next` is the index of the
+                                      oldest loss */
+    float rises[ES_SPIKE_WINDOW];  /* difference between each of the n losses
+                                      and the median of the losses before it */
+    float sorted[ES_SPIKE_WINDOW]; /* the n losses in ascending order */
     uint32_t n, next;
     uint32_t streak; /* number of consecutive losses above `limit` */
     bool open; /* true if the streak is a spike; the spike ends with a loss at

@@ -1,8 +1,9 @@
-/* Implements the judge of flags.h. Splits samples into rows, keeps at most one
-   open episode of each kind, and reports an episode when it is over.
-   flags_collapse.c follows a layer towards a collapse, flags_overload.c the
-   share of high heads, flags_spike.c the loss. Nothing is allocated: all state
-   is in the workspace. */
+/* Implements es_judge, the detection of flags (flags.h). Splits samples into
+   rows, keeps at most one open episode of each kind, and reports an episode
+   when it is over. flags_collapse.c checks each layer for a collapse,
+   flags_overload.c tracks the share of heads with high entropy, and
+   flags_spike.c finds spikes of the loss. Nothing is allocated: all state is in
+   the workspace. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/value.h"
 #include "analyzer/flags/flags_internal.h"
@@ -40,12 +41,12 @@ struct es_judge {
     bool dirty[ES_JUDGE_OTHER]; /* true if the newest sample of the series
                                    had non-finite values */
     bool collapse_by_share;     /* true if a layer in the open episode of
-                                   collapse has collapsed by its share of low
-                                   heads */
+                                   collapse has collapsed because of its share
+                                   of heads with low entropy */
     es_overload_track overload;
     es_spike_track spike;
-    float *latest; /* (L,H) newest measured entropy of each head */
-    float *scaled; /* (L,H) buffer for one sample scaled by the heads'
+    float *latest; /* newest measured entropy of each head, of shape (L,H) */
+    float *scaled; /* buffer of shape (L,H) for one sample scaled by the heads'
                       ceilings; NULL if no scaling is needed */
     episode episodes[ES_N_FLAG_KINDS];
     es_layer_track *tracks; /* (L) */
@@ -172,9 +173,8 @@ static void report(es_judge *judge, es_flag_kind kind, bool holds)
     over->announced = ES_SEVERITY_NONE;
 }
 
-/* Announces episodes that are new or whose severity has risen. The judge calls
-   this function once a sample is judged completely, so that all marks of the
-   sample are set. */
+/* Announces episodes that are new or whose severity has risen. Called after all
+   checks of a sample are done, so that all marks of the sample are set. */
 static void announce(es_judge *judge)
 {
     for (int kind = 0; kind < ES_N_FLAG_KINDS && judge->announce; kind++) {
@@ -230,9 +230,9 @@ static bool past_warm_up(const es_judge *judge, int64_t step)
     return planned <= 0 || (double)step >= judge->rules.warm_up * planned;
 }
 
-/* Most samples have neither non-finite nor high values, and a run may have very
-   many samples. The next two functions therefore have no branch per value, so
-   that the compiler can vectorise them. */
+/* In most samples no value is non-finite or above a threshold, and a run may
+   have very many samples. The next two functions therefore have no branch per
+   value, so that the compiler can vectorise them. */
 static bool is_finite(const float *x, size_t n)
 {
     uint32_t nonfinite = 0;
@@ -392,8 +392,8 @@ static bool follow_layer(es_judge *judge, const judged_sample *sample,
 }
 
 /* Counts a sample twice in the streaks of its low layers if many layers are low
-   in it. A single bad batch still causes no collapse, because it lowers many
-   layers in one sample at most. */
+   in it. A single bad batch still causes no collapse, because it lowers the
+   entropies of many layers in at most one sample. */
 static void weigh_layers(es_judge *judge, int64_t step)
 {
     size_t n_low = 0, n_needed = (size_t)judge->rules.collapse_layers;
@@ -408,8 +408,8 @@ static void weigh_layers(es_judge *judge, int64_t step)
     }
 }
 
-/* Judges collapse at one sample. `measured` is the sample as recorded; in
-   `sample` the missing heads are filled in. */
+/* Updates the flag collapse with one sample. `measured` is the sample as
+   recorded; in `sample` the missing heads are filled in. */
 static void judge_collapse(es_judge *judge, const judged_sample *measured,
                            const judged_sample *sample)
 {
@@ -425,8 +425,9 @@ static void judge_collapse(es_judge *judge, const judged_sample *measured,
         cut_short = true;
     }
     if (cut_short) {
-        /* A layer that turns NaN during a streak of low samples was collapsed,
-         * and so were the other layers that are low at the same time. */
+        /* If a layer becomes NaN during a streak of samples with low entropy,
+           it counts as collapsed, and so do the other layers that are low at
+           the same time. */
         for (size_t l = 0; l < judge->n_layers; l++)
             if (judge->tracks[l].streak > 0)
                 judge->tracks[l].n_wide = UINT32_MAX;
@@ -627,8 +628,8 @@ void es_judge_push(es_judge *judge, es_judge_series series, int64_t step,
 void es_judge_finish(es_judge *judge)
 {
     if (judge->n_entropy < es_collapse_samples(&judge->rules)) {
-        /* A run with fewer samples than a collapse needs is collapsed if all
-           its samples are low. */
+        /* If the run has fewer samples than a collapse requires, a layer counts
+           as collapsed if its entropy is low in all samples. */
         for (size_t l = 0; l < judge->n_layers; l++)
             if (judge->n_entropy > 0 &&
                 judge->tracks[l].streak >= judge->n_entropy)

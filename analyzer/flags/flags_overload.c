@@ -1,6 +1,7 @@
-/* Tracks the share of high heads in a run for flags_judge.c. The severity is at
-   most a warning until the share has come down once from its initial value, and
-   it is info in a run that is too short for the share to come down. */
+/* Tracks, for flags_judge.c, the share of a run's heads whose entropy is near
+   the ceiling (high heads). The severity is at most a warning until the share
+   has come down once from its initial value, and it is info in a run that is
+   too short for the share to come down. */
 #include "analyzer/flags/flags_internal.h"
 
 #include <math.h>
@@ -20,7 +21,7 @@ bool es_is_early(const es_flag_rules *rules, const es_judge_run *run,
 {
     return run->is_open_ended && run->planned_steps <= 0 &&
            step < (int64_t)rules->overload_steps -
-                      1; /* steps are numbered from 0 */
+                      1; /* subtracted because steps are numbered from 0 */
 }
 
 static es_severity level_of(const es_overload_track *track, uint32_t needed,

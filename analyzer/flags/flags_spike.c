@@ -1,8 +1,8 @@
 /* Detects spikes of the loss for flags_judge.c: losses far above the median
    of the previous losses. Compares logarithms, because the noise of a loss
    grows with the loss and has a longer tail above than below. Measures the
-   spread by the median deviation from the median, which a single spike does
-   not increase. */
+   spread by the median absolute deviation from the median, which a single spike
+   does not increase. */
 #include "analyzer/flags/flags_internal.h"
 
 #include <math.h>
@@ -14,8 +14,8 @@ enum {
     FACTOR = 2  /* a single loss is a spike if its rise is this many times
                    the largest rise in the window */
 };
-/* Standard deviation divided by the median deviation, for a normal
-   distribution. */
+/* Standard deviation divided by the median absolute deviation, for a normal
+ * distribution. */
 #define NORMAL 1.4826
 
 /* Returns the lower median of the window. */

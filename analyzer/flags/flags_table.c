@@ -28,8 +28,8 @@
     "with this program"
 
 /* The fields are positional, so that a row without a meaning, causes, remedies
-   or sources does not compile. A source begins with the name that sentences
-   cite. */
+   or sources does not compile. A source begins with the name by which the
+   causes and remedies cite it. */
 static const es_flag_info infos[] = {
     {"nan",
      ES_SEVERITY_CRITICAL,

@@ -12,7 +12,7 @@
 typedef struct es_rule_unit {
     int64_t onset, last; /* steps of the first and last of the consecutive
                             samples at which the condition held */
-    double worst;        /* worst value in these samples */
+    double worst;        /* worst value in the samples of `streak` */
     uint32_t streak;     /* number of consecutive samples at which the
                             condition held */
     bool active;         /* true if this head, layer or run is part of the
@@ -35,10 +35,10 @@ typedef struct es_rule_state {
     es_rule rule;
     size_t n_layers, n_heads; /* numbers of layers and heads of the run */
     size_t n_units;           /* L*H, L or 1 */
-    size_t n_references;      /* number of reference values: one per unit, or
-                                 L*H for ES_RULE_SHARE */
-    double ceiling; /* ceiling of the run; NaN if it is unknown or is 0 because
-                       T = 1 */
+    size_t n_references;      /* number of reference values: one per unit (head,
+                                 layer or run), or L*H for ES_RULE_SHARE */
+    double ceiling; /* entropy ceiling of the run; NaN if it is unknown, or if
+                       it is 0 because the context length is 1 */
     int64_t warm_up_end;
     es_rule_unit *units;        /* (n_units) */
     es_rule_history *histories; /* (n_references) histories; NULL unless the
@@ -67,8 +67,9 @@ struct es_rules {
     size_t n;
     es_rule_state *states; /* (n) */
     es_judge_run run;
-    float *scaled; /* (L,H) buffer for one sample scaled by the heads'
-                      ceilings; NULL if no scaling is needed */
+    float *scaled; /* (L,H) buffer for one sample whose entropies are scaled by
+                      the ceilings (largest possible entropies) of the heads;
+                      NULL if no scaling is needed */
     es_rule_handler *handler, *announce; /* `announce` is NULL unless
                                             es_rules_announce was called */
     void *user, *announce_user;

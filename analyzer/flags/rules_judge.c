@@ -24,8 +24,9 @@ typedef struct rule_sample {
 
 /* --- one unit -------------------------------------------------------------*/
 
-/* Returns the threshold for a head, layer or run: rule->end if it is part of
-   the open episode and `end` is set, otherwise `threshold`. */
+/* Returns the threshold for a head, layer or run: rule->end if `active` is true
+   (it is part of the open episode) and rule->end is set, otherwise
+   `threshold`. */
 static double pick(const es_rule *rule, bool active, double threshold)
 {
     return active && !isnan(rule->end) ? rule->end : threshold;

@@ -1,6 +1,6 @@
-/* Computes the number that a rule compares (several values of a sample
-   aggregated to one, or its ratio to a median of past values or to a baseline)
-   and the limit. */
+/* Computes the two numbers that a rule compares. The first is one value
+ * aggregated from a sample, or the ratio of this value to a median of past
+ * values or to a baseline; the second is the limit. */
 #include "analyzer/base/value.h"
 #include "analyzer/flags/rules_internal.h"
 

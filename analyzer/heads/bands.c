@@ -1,5 +1,6 @@
-/* Computes the ceiling of a head's entropy, the maximum that a user chose, and
-   the bands below the maximum. Shared by flags, rules, tables and figures. */
+/* Computes the ceiling of a head's entropy, the maximum m for the policy that
+   the user selected, and the bands below m. Shared by flags, rules, tables and
+   figures. */
 #include "analyzer/heads/bands.h"
 
 #include "analyzer/base/text.h"

@@ -156,8 +156,8 @@ static double count_missing(const float *entropy, int n, double finite_rows)
 }
 
 /* Returns true for series that are computed from a sum over the finite rows,
-   and that differ only in how the sum of a sequence (its share) is finished or
-   merged. */
+   and that differ only in how the sum of one sequence (its share) is converted
+   or is merged with other sequences. */
 static bool is_sum_of_finite(es_head_series series)
 {
     const es_head_reduction by = es_head_reduction_of(series);

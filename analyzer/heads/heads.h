@@ -251,7 +251,7 @@ ES_HEADS_FUNCTION bool es_head_series_exists(es_head_series series,
  */
 typedef struct es_head_sums {
     double finite_rows;
-    /* Unfinished values of the series: sums, and for the series of extremes the
+    /* Partial results of the series: sums or, for series of extremes, the
      * extreme so far, which is NaN before the first row. */
     double values[ES_N_HEAD_SERIES];
 } es_head_sums;
@@ -298,7 +298,8 @@ ES_HEADS_FUNCTION double es_head_share_add(double share, es_head_series series,
     }
 }
 
-/** Merges the shares of two parts of the same sequence. */
+/** Merges the shares (see es_head_share_start) of two parts of the same
+ *  sequence. */
 ES_HEADS_FUNCTION double es_head_share_merge(double a, double b,
                                              es_head_series series)
 {

@@ -44,9 +44,9 @@ static REAL NAME(raise)(REAL x, int p)
     return y;
 }
 
-/* Writes the numerators of PowerSoftmax, z^p / L with z = score / unit, to
-   `out` (n) unless `out` is NULL. Returns the denominator, which is the sum of
-   the numerators plus a constant. */
+/* Writes the numerators of PowerSoftmax, z^p / L with z = score / form->unit,
+   to `out` (n) unless `out` is NULL. Returns the denominator, which is the sum
+   of the numerators plus a constant. */
 static REAL NAME(prepare)(REAL *out, const es_power_form *form,
                           const float *scores, int n)
 {

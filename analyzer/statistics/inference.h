@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 typedef enum es_reason {
-    ES_REASON_NONE,      /* no reason: the result exists */
+    ES_REASON_NONE,      /* the result could be computed */
     ES_REASON_FEW,       /* too few finite values */
     ES_REASON_CONSTANT,  /* the values do not vary */
     ES_REASON_NO_GSL,    /* built without GSL */

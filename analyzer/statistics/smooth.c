@@ -1,7 +1,7 @@
-/* Smooths lines of figures with a Gaussian filter; consecutive finite values
-   are smoothed together. GSL 2.7's filter is not used, because it does not
-   renormalise the weights at the ends, which makes its first and last values
-   too small. */
+/* Smooths lines of figures with a Gaussian filter. Values that are not finite
+   divide a line into segments, which are smoothed separately. GSL 2.7's filter
+   is not used, because it does not renormalise the weights at the ends, which
+   makes its first and last values too small. */
 #include "analyzer/statistics/smooth.h"
 
 #include "analyzer/base/value.h"

@@ -21,8 +21,8 @@ void es_stats_summary(es_summary *out, const float *x, size_t n, size_t stride);
 
 /** The empirical distribution of a sample. */
 typedef struct es_distribution {
-    const float *sorted; /* (n_finite) finite values, ascending; owned by the
-                            caller */
+    const float *sorted; /* the n_finite finite values in ascending order; owned
+                            by the caller */
     size_t n_finite, nonfinite, missing;
 } es_distribution;
 

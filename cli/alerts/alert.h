@@ -16,9 +16,10 @@
 typedef es_status es_alert_handler(void *user, const es_alert *alert);
 
 /**
- * Returns the alert's id "UUID/alert:TITLE@ONSET:SEVERITY", made from uuid,
- * title, onset and severity, which the caller frees. Like the next two
- * functions, returns NULL and sets the message if memory is short.
+ * Returns the alert's id "UUID/alert:TITLE@ONSET:SEVERITY", made from the
+ * members uuid, title, onset and severity. The caller frees the id. Like the
+ * next two functions, returns NULL and sets the error message if memory is
+ * short.
  */
 char *es_alert_id(const es_alert *alert);
 

@@ -246,8 +246,8 @@ typedef struct exchange {
     float *values;   /* (n) */
     uint32_t *block; /* (n) */
     uint32_t *stratum;
-    bool *first; /* (n_blocks, like `stratum`) true if the block, which is one
-                    layer of a run, belongs to the first group of runs */
+    bool *first; /* true if block i, which is one layer of a run, belongs to the
+                    first group of runs */
     es_exchange_space tests;
 } exchange;
 
@@ -280,8 +280,8 @@ static es_status grow_exchange(exchange *space, size_t n, size_t n_blocks)
     return es_grow(&tests->weights, n_blocks, sizeof(double), what);
 }
 
-/* Adds the finite values of the layer `row` of a run as the next block. Adds
- * nothing if the layer has no finite value. */
+/* Adds the finite values of the layer `row` of a run to a permutation test, as
+ * the test's next block. Adds nothing if the layer has no finite value. */
 static void add_layer(es_blocks *to, exchange *space, const es_run_summary *run,
                       size_t row, uint32_t stratum, bool first)
 {

@@ -37,16 +37,16 @@ typedef struct es_compared {
     size_t n_evals, nonfinite_evals;
     es_onset onsets[ES_N_FLAG_KINDS];
 
-    float *sorted; /* (n_rows * n_columns) values of the heads in ascending
-                      order; `entropy` summarises them */
+    float *sorted; /* values of all n_rows * n_columns heads in ascending order;
+                      `entropy` summarises them */
     es_distribution entropy;
     double ks, wasserstein; /* Kolmogorov-Smirnov and Wasserstein distances to
                                the reference run; NaN if either run has no
                                finite values */
-    double p, p_holm;       /* p of `ks` in a permutation test that exchanges
-                               layers, and this p adjusted for the number of
-                               runs by Holm's method; NaN for the reference
-                               run */
+    double p, p_holm;       /* p-value of `ks` in a permutation test that
+                               exchanges layers, and this p-value adjusted for
+                               the number of runs by Holm's method; NaN for the
+                               reference run */
     size_t configuration;
     float outcome; /* final perplexity; NaN if the final loss is not finite;
                       es_missing() without evaluations */
@@ -96,12 +96,12 @@ struct es_comparison {
     bool has_baseline;
     size_t reference; /* index of the baseline run; 0 without a baseline */
 
-    es_difference *differences; /* (n_differences) settings in which runs
+    es_difference *differences; /* the n_differences settings in which runs
                                    differ, in the order of the tables */
     size_t n_differences;
-    const es_run_setting **values;      /* (n_runs, n_differences) values of the
-                                           differing settings; NULL if the run
-                                           lacks the setting */
+    const es_run_setting **values;      /* values of the differing settings,
+                                           (n_runs, n_differences); NULL if the
+                                           run lacks the setting */
     es_run_labels labels;               /* labels of the runs */
     es_run_labels configuration_labels; /* labels of the configurations */
 

@@ -634,8 +634,8 @@ static unsigned find_reasons(const es_comparison *comparison)
     return found;
 }
 
-/* Prints notes that explain p and intervals, and the reasons why some of them
- * are missing. */
+/* Prints notes that explain p-values and confidence intervals, and the reasons
+ * why some of them are missing. */
 static void note_evidence(FILE *stream, const es_comparison *comparison)
 {
     const bool seeds = comparison->n_configurations < comparison->n_runs;

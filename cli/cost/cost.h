@@ -36,7 +36,7 @@ typedef struct es_cost_entry {
     float eval_ppl; /* perplexity of the run; es_missing() if the run was not
                        evaluated, or for an architecture */
     es_cost_model model;
-    es_cost_measured *measured; /* (n_measured) measurements, sorted by name */
+    es_cost_measured *measured; /* measurements (n_measured), sorted by name */
     size_t n_measured;
 } es_cost_entry;
 
@@ -44,7 +44,7 @@ typedef enum es_cost_quantity {
     ES_COST_OF_FLOPS,
     ES_COST_OF_COMMUNICATION,
     ES_COST_OF_LATENCY,
-    ES_COST_OF_PERPLEXITY, /* of runs, on held-out data */
+    ES_COST_OF_PERPLEXITY, /* perplexity of the runs on held-out data */
     /* The following quantities need no model. */
     ES_COST_OF_INVERSE, /* error of a polynomial inverse */
     ES_COST_OF_WEIGHTS  /* attention weights by softmax and by PowerSoftmax */
@@ -57,15 +57,16 @@ typedef enum es_cost_over {
 
 /** Options of the command line; strings are borrowed from argv. */
 typedef struct es_cost_options {
-    char **inputs; /* (n_inputs) paths of run files, and architectures */
+    char **inputs; /* paths of run files, and architectures; (n_inputs) */
     size_t n_inputs;
     int64_t n_layer, n_head, d_model, ctx, vocab, mlp_mult;
-    es_cost_final_norm final_norm; /* auto: as in the run's configuration */
+    es_cost_final_norm final_norm; /* ES_COST_FINAL_AUTO: as in the run's
+                                      configuration */
     bool simplified;
     bool inventory, json, polynomial;
     const char *output;
-    /* (n_figures) figures to draw on one page (--figure); without figures, a
-     * table or JSON is written */
+    /* Figures to draw on one page (--figure). If n_figures is 0, a table or
+     * JSON is written. */
     es_cost_quantity figures[ES_COMPOSITE_MOST];
     size_t n_figures;
     es_cost_over over;

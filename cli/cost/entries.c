@@ -128,7 +128,7 @@ static es_status add_published(listing *to, const published *model)
 }
 
 /* Fails with the parser's reason if `text`, the input without its prefix,
- * begins as an architecture does. */
+ * begins like an architecture. */
 static es_status refuse_input(const char *input, const char *text)
 {
     static const char *const begins[] = {"SM", "PSM", "RA", "EReg"};

@@ -35,8 +35,9 @@ typedef struct plan {
     const char **groups;         /* (n_groups) */
     const char *series[MOST_PARTS];
     double inside, outside; /* largest half width of an interval, relative to
-                               the modelled value, among the models inside and
-                               among those outside the fitted range */
+                               the modelled value: `inside` among the models
+                               inside the fitted range, `outside` among the
+                               others */
     bool unknown;           /* true if the value of at least one model is
                                unknown */
     char note[512];
@@ -283,8 +284,8 @@ static const char *axis_text(const plan *p)
     return texts[p->quantity][p->options->shares];
 }
 
-/* Appends a size of the models, such as "L = 12", or "L = 12 to 18" if it
- * differs. */
+/* Appends a size of the models, such as "L = 12", or "L = 12 to 18" if the
+ * models differ in this size. */
 static void append_size(es_text *to, const char *name, const es_range *size)
 {
     es_text_append(to, "%s\u00a0=\u00a0%.0f", name, size->low);
@@ -292,9 +293,9 @@ static void append_size(es_text *to, const char *name, const es_range *size)
         es_text_append(to, " to %.0f", size->high);
 }
 
-/* Appends T, L and d of the models. If the bars are for several context
- * lengths, appends only "T tokens", because the titles of the panels contain
- * the sizes. */
+/* Appends the models' context length T, number of layers L and width d. If the
+ * bars are for several context lengths, appends only "T tokens", because the
+ * titles of the panels contain the sizes. */
 static void append_sizes(es_text *to, const plan *p)
 {
     es_range t = ES_RANGE_NONE, l = ES_RANGE_NONE, d = ES_RANGE_NONE;

@@ -16,8 +16,8 @@
 
 /* --- reading --------------------------------------------------------------*/
 
-/* Finds the measured operation of an entry whose name is `name` (n bytes); adds
- * the operation if the entry does not have it. */
+/* Finds the operation with the name `name` (n bytes) among the measured
+ * operations of an entry. Adds the operation if the entry does not have it. */
 static es_status find_operation(es_cost_measured **out, es_cost_entry *entry,
                                 const char *name, size_t n)
 {

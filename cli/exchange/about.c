@@ -1,5 +1,5 @@
 /* Reads and writes the comment lines of a text file that describe its run, and
-   writes the same properties as JSON. All this code uses one table of the
+   writes the same properties as JSON. All functions here use the same table of
    properties. Escapes preserve every byte of a name. */
 #include "cli/exchange/about.h"
 

@@ -29,9 +29,9 @@ static es_status count_series(int64_t *n, es_reader *reader,
     return status == ES_DONE ? ES_OK : status;
 }
 
-/** Counts the samples of a run in *n. If `readable` is true, counts only
- *  samples that can be read and are not entirely missing; else counts all,
- *  without reading their values. */
+/** Sets *n to the number of samples of a run. If `readable` is true, counts
+ *  only samples that can be read and are not entirely missing; otherwise counts
+ *  all samples, without reading their values. */
 static es_status count_samples(int64_t *n, es_reader *reader, size_t run,
                                bool readable)
 {

@@ -229,8 +229,8 @@ static void set_float(value *out, uint64_t bits)
     out->has_number = true;
 }
 
-/* Stores a double as float32. A number beyond the range becomes infinite, as in
-   a training run that records it. */
+/* Stores a double as float32. A number beyond the range becomes infinite, as
+   when a training run records it. */
 static void set_double(value *out, uint64_t bits)
 {
     double number;

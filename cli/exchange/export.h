@@ -8,7 +8,8 @@
 #include <stdio.h>
 
 typedef struct es_export_options {
-    const char *const *names; /* (n_names) series to export; borrowed */
+    const char *const *names; /* names of the n_names series to export;
+                                 borrowed */
     size_t n_names;           /* 0: all series */
     es_phase_choice phase;
 } es_export_options;

@@ -7,8 +7,8 @@
 
 typedef struct es_export_column {
     es_series series; /* its strings are borrowed from the reader */
-    float *values;    /* (series.n_values) values of the current step; NULL
-                         before the first sample */
+    float *values;    /* series.n_values values of the current step; NULL before
+                         the first sample */
     bool present;     /* true if the current step has a sample */
 } es_export_column;
 

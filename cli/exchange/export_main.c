@@ -18,8 +18,8 @@ static const char *const formats[] = {"csv", "jsonl", "npz", "tensorboard",
                                       NULL};
 
 typedef struct arguments {
-    char **inputs; /* (n_inputs) run files; several only if the format is
-                      jsonl */
+    char **inputs; /* paths of run files (n_inputs); several are allowed only if
+                      the format is jsonl */
     size_t n_inputs;
     es_paths found;      /* freed by es_inputs_free */
     size_t n_unreadable; /* number of unreadable files and folders, each of

@@ -27,7 +27,7 @@ typedef struct member {
 typedef struct archive {
     FILE *out;
     uint64_t offset;
-    member *members; /* (n) finished members, then the member that is being
+    member *members; /* n finished members, followed by the member that is being
                         written */
     size_t n;
 } archive;

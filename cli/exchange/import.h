@@ -114,11 +114,12 @@ typedef struct es_import_report {
     size_t n_above; /* number of entropies (series named entropy*, in nats) that
                        are finite and above `ceiling` */
     float largest;  /* largest of the entropies above `ceiling` */
-    double ceiling; /* ln(ctx); NaN if the context is unknown */
+    double ceiling; /* ln(ctx), the maximum of an entropy; NaN if the context
+                       length is unknown */
     char step_key[ES_STEP_KEY_MAX];    /* name of the chosen step counter if the
                                           file has several; else "" */
-    char other_keys[ES_STEP_KEYS_MAX]; /* names of the other step counters, as
-                                          "'a', 'b'" */
+    char other_keys[ES_STEP_KEYS_MAX]; /* names of the other step counters, in
+                                          the form "'a', 'b'" */
     char tags[ES_TAG_MAX]; /* suggested value of --tags if unknown names look
                               like entropies of heads; else "" */
     char tag[ES_TAG_MAX];  /* one of the unknown names that look like entropies

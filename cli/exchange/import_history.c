@@ -32,14 +32,14 @@ typedef struct history {
     const char *step_key;          /* key of the member that contains the
                                       step; set after the first reading (pass
                                       STEPS) */
-    size_t n_attention, n_numbers; /* in the first reading (pass STEPS), how
-                                      many numbers of the current line belong to
-                                      heads or layers, and how many there are in
-                                      total */
+    size_t n_attention, n_numbers; /* in the first reading (pass STEPS): number
+                                      of values of heads or layers in the
+                                      current line, and number of all values in
+                                      the line */
     json_t *places;                /* maps the name of each member to true if it
                                       belongs to a layer */
-    char *copy;                    /* (ES_LINE_MAX * 2) the current line, made
-                                      valid JSON */
+    char *copy;                    /* the current line, made valid JSON;
+                                      ES_LINE_MAX * 2 bytes */
     size_t line;                   /* number of the current line */
     int64_t step;                  /* step of the last line that has a step */
     size_t n_steps;                /* number of lines with a step */
@@ -210,8 +210,8 @@ static bool read_step(int64_t *out, const json_t *json)
     return true;
 }
 
-/* Counts, for each member that could contain the step, the numbers that would
-   be imported with its steps. */
+/* Counts, for each member that could provide the steps, the numbers that would
+   be imported if it did. */
 static es_status count_steps(history *h, json_t *object)
 {
     const char *key;

@@ -39,7 +39,8 @@ typedef struct table {
 
     int64_t step;
     bool open;
-    float *values; /* all series of the step, one after another */
+    float *values; /* values of all series at the current step, one series after
+                      another */
     /* 1 if the value at the same index of `values` was read. */
     unsigned char *seen;
     column columns[MAX_COLUMNS];

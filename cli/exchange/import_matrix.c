@@ -6,7 +6,7 @@
 #include <string.h>
 
 typedef struct matrix {
-    float *values; /* (n_rows, n_columns) numbers of the complete rows, followed
+    float *values; /* numbers of the complete rows (n_rows, n_columns), followed
                       by those of the current row */
     size_t n, capacity, n_rows, n_columns;
     char separator;

@@ -8,18 +8,16 @@
 #define ES_STEP_KEYS 5 /* number of usual names of step counters */
 
 /**
- * One step counter of the file, and how many numbers could be imported with its
- * steps.
+ * A step counter of the file, and the number of values that could be imported
+ * if it provided the steps.
  */
 typedef struct es_step_count {
     char name[ES_STEP_KEY_MAX]; /* spelled as in the file */
     size_t n_rows;              /* rows in which this counter is a non-negative
                                    integer */
-    /* How many numbers in the rows with this counter belong to heads or
-       layers. */
+    /* Number of values of heads or layers in the rows with this counter. */
     size_t n_attention;
-    size_t n_numbers; /* how many numbers the rows with this counter have in
-                         total */
+    size_t n_numbers; /* number of all values in the rows with this counter */
 } es_step_count;
 
 /** The counts for all step counters. A zero-initialised list is empty. */

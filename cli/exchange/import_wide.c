@@ -98,7 +98,7 @@ static bool find_step(int64_t *out, const wide *w, es_cells cells)
 }
 
 /* Counts, for each candidate for the step column, the numbers that would be
-   imported with its steps. */
+ * imported if the steps were read from this column. */
 static es_status count_steps(const wide *w, es_step_keys *keys, es_line *line)
 {
     es_cells cells;

@@ -13,7 +13,7 @@ typedef struct es_line_reader es_line_reader;
 
 /** A line without its line ending. */
 typedef struct es_line {
-    char *text; /* (n) bytes, which may include NUL, followed by a terminating
+    char *text; /* n bytes, which may include NUL, followed by a terminating
                    NUL; the caller may modify the text until the next line is
                    read */
     size_t n;

@@ -208,9 +208,9 @@ es_status es_fragments_join(es_fragments *fragments, es_writer *writer,
     return status;
 }
 
-/** Sets *out to true if `found`, a fragment of the file to be replaced, would
- *  be lost. It is not lost if a joined fragment of the same rank and run has at
- *  least as many samples. */
+/** Sets *out to true if replacing the output file would lose `found`, a
+ *  fragment in this file. The fragment is not lost if a joined fragment of the
+ *  same rank and run has at least as many samples. */
 static es_status is_fragment_lost(bool *out, const es_fragments *fragments,
                                   const es_fragment *found)
 {

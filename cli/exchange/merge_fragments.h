@@ -14,8 +14,8 @@ typedef struct es_merged {
     size_t n_runs;       /* runs written */
     size_t n_failed;     /* number of files that could not be merged */
     size_t n_incomplete; /* number of joined runs that lack ranks, plus number
-                            of fragments that do not fit or could not be read
-                            completely */
+                            of fragments that do not match the others or could
+                            not be read completely */
 } es_merged;
 
 /** Creates an empty collection. Returns ES_OK or ES_ENOMEM. */

@@ -38,8 +38,8 @@ static es_status draw_part(part *p)
  * the first of these figures if the legend is to the right of the plots, with
  * the last if it is below them.
  *
- *   many  if true, all figures use the largest number of columns of any figure;
- *         if false, the smallest
+ *   many  if true, all figures get the largest number of columns that any of
+ *         them has; if false, the smallest
  */
 static void align(part *parts, size_t n, bool many)
 {
@@ -105,9 +105,9 @@ static es_status stack(es_picture **out, const part *parts, size_t n)
     return status;
 }
 
-/* Draws all figures with a common layout. As in align(), `many` selects the
- * largest number of columns of any figure instead of the smallest. `height` is
- * the page height in points; 0 means the natural height. */
+/* Draws all figures with a common layout. If `many` is true, all figures get
+ * the largest number of columns that any of them has, otherwise the smallest.
+ * `height` is the page height in points; 0 means the natural height. */
 static es_status draw_aligned(part *parts, size_t n, double height, bool many)
 {
     es_status status;
@@ -164,7 +164,8 @@ done:
 
 /* --- figures of runs -------------------------------------------------------*/
 
-/* A figure of runs as the context of a part. */
+/* A figure of runs, and the function that draws it; passed to draw_run_figure
+ * as its context. */
 typedef struct run_figure {
     es_drawing *drawing;
     es_figure_draw *draw;

@@ -243,8 +243,8 @@ static es_status load_curves(panel *out, es_drawing *drawing, size_t index)
                                                    : "layer");
 }
 
-/* Returns the largest possible entropy if it is the same in all runs; NaN if
- * the runs differ in it, or if the series shown is not an entropy. */
+/* Returns the largest possible entropy if it is the same in all runs; NaN if it
+ * differs between runs, or if the series shown is not an entropy. */
 static double common_ceiling(const es_drawing *drawing)
 {
     double ceiling = drawing->runs[0]->ceiling;
@@ -324,8 +324,9 @@ es_status es_draw_nans(es_picture **out, es_drawing *drawing)
 
 /* --- slopes ---------------------------------------------------------------*/
 
-/* Reads the slope of each layer. If all layers have the same slope, keeps one
- * line. Slopes are compared as bit patterns, so that NaN equals NaN. */
+/* Reads the activation's learnable slope in each layer. If all layers have the
+ * same slope, keeps only one line. Slopes are compared as bit patterns, so that
+ * NaN equals NaN. */
 static es_status load_slopes(panel *out, es_drawing *drawing, size_t index)
 {
     const es_run_summary *run = drawing->runs[index];

@@ -188,9 +188,8 @@ static es_status put_picture(document *to, es_picture **picture,
 es_figure_style es_figures_style(const es_figure_options *options,
                                  es_format format)
 {
-    enum {
-        TEXT = 648
-    }; /* height of the text area of a paper in points (nine inches) */
+    /* height of the text area of a paper in points (nine inches) */
+    enum { TEXT = 648 };
     static const es_figure_style media[] = {
         [ES_MEDIUM_SCREEN] = {.width = 0},
         [ES_MEDIUM_COLUMN] = {.width = 234, .tallest = TEXT},
@@ -202,15 +201,16 @@ es_figure_style es_figures_style(const es_figure_options *options,
     const bool text = format == ES_FORMAT_TEXT;
     const double page =
         format == ES_FORMAT_PNG && !options->in_points ? ES_PIXELS_A_POINT : 1;
-    double across = page, down = page; /* number of units of the requested size
-                                          per point */
+    double across = page, down = page; /* units per point in which the size is
+                                          requested */
     if (text && !options->in_points) {
         across = 1 / ES_CELL_WIDTH;
         down = 1 / ES_CELL_HEIGHT;
     }
     if (text && fits_terminal(options))
         style.width = fmax(ES_CELL_WIDTH * options->columns, LEAST_TEXT_WIDTH);
-    /* Scale the letters by a zoom, but keep the page size. */
+    /* Set the zoom that gives letters of the requested size, and keep the page
+     * size. */
     if (options->letters_size > 0) {
         const double before = style.zoom > 0 ? style.zoom : 1;
         style.zoom = options->letters_size / ES_LABEL_SIZE;
@@ -265,8 +265,8 @@ static bool is_over_steps(es_figure_kind kind)
            kind == ES_FIGURE_TIMELINE;
 }
 
-/* Returns ES_OK if the figure can show the run; ES_ENOTFOUND if not, also if
- * the run ends before the range of --steps. */
+/* Returns ES_OK if the figure can show the run; ES_ENOTFOUND if it cannot, or
+ * if the run ends before the range of --steps. */
 static es_status fit(es_figure_kind kind, const es_run_summary *run,
                      const es_step_range *steps)
 {

@@ -19,8 +19,9 @@ typedef struct es_drawing {
      * if runs are not grouped. */
     const es_run_summary **members; /* members of the n groups, one group after
                                        the other */
-    size_t *n_members;              /* (n) number of runs in each group */
-    /* (n) number of runs in each group, including runs that cannot be drawn */
+    size_t *n_members;              /* number of runs in each of the n groups */
+    /* number of runs in each of the n groups, including runs that cannot be
+     * drawn */
     size_t *n_of_all;
     const char *baseline; /* copied from es_figure_job */
     size_t n_unread;      /* copied from es_figure_job */
@@ -28,8 +29,8 @@ typedef struct es_drawing {
     char note[512]; /* "max = 3.87 (observed)" */
     /* Name and unit of the summaries' values: "entropy (nats)". */
     char axis[256];
-    void **blocks; /* (n_blocks) memory blocks that es_drawing_alloc has
-                      allocated */
+    void **blocks; /* memory blocks that es_drawing_alloc has allocated;
+                      (n_blocks) */
     size_t n_blocks;
 } es_drawing;
 

@@ -62,7 +62,7 @@ typedef enum es_cost {
 typedef struct es_picture_request {
     bool wanted;
     bool by_name; /* true if the figure is requested by name, not only by --all;
-                     it is then an error if it cannot be drawn */
+                     failing to draw the figure is then an error */
     /* Output file; "-" means standard output, NULL an automatic name. */
     const char *file;
     es_format format;
@@ -77,7 +77,7 @@ typedef enum es_heads_spread {
 
 /** The steps that a figure shows (--steps). */
 typedef struct es_step_range {
-    bool given; /* false: all steps, and the other members are 0 */
+    bool given; /* false if all steps are shown; the other members are then 0 */
     int64_t first, last;
 } es_step_range;
 

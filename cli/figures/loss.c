@@ -29,8 +29,8 @@ typedef struct chart {
     const char *series;
     bool perplexity; /* true to show exp(loss) */
     pair *pairs;     /* (n runs) */
-    /* (2 * n runs) The training lines come first, so that evaluations are drawn
-     * on top of them. */
+    /* (2 * number of runs) lines; the training lines come first, so that
+     * evaluations are drawn on top of them. */
     es_curve *curves;
     bool trained, evaluated, ranges; /* which lines and areas exist */
 } chart;
@@ -106,8 +106,8 @@ static es_status measure_tail(tail *out, es_drawing *drawing,
     return ES_OK;
 }
 
-/* Considers the run up to its last finite value, and returns the step at which
- * the last two thirds of it begin. */
+/* Returns the step at which the last two thirds of the run begin, where the run
+ * ends at its last finite value. */
 static double last_thirds(const pair *p)
 {
     double first = INFINITY, last = -INFINITY;
@@ -204,7 +204,8 @@ static es_status load_chart(chart *out, es_drawing *drawing, const char *series,
     return status;
 }
 
-/* Chooses the limit of the y axis of a chart; NaN if it shows all values. */
+/* Chooses the upper limit of a chart's y axis; NaN if the chart shows all
+ * values. */
 static es_status limit_chart(double *out, es_drawing *drawing, const chart *of)
 {
     const es_figure_options *options = drawing->options;
@@ -217,7 +218,8 @@ static es_status limit_chart(double *out, es_drawing *drawing, const chart *of)
                : ES_OK;
 }
 
-/* Returns the error that --steps selects no sample. */
+/* Returns ES_ENOTFOUND, with a message that the range of --steps contains no
+ * sample of `what`. */
 static es_status lacks(const char *what, const es_figure_options *options)
 {
     return es_fail(ES_ENOTFOUND, "no %s was recorded from step %lld to %lld",
@@ -225,7 +227,7 @@ static es_status lacks(const char *what, const es_figure_options *options)
                    (long long)options->steps.last);
 }
 
-/* Writes the note about what the lines of the charts are. */
+/* Writes the note that explains the lines of a chart. */
 static void describe(char *out, size_t size, const es_figure_options *options,
                      const chart *of)
 {
@@ -306,8 +308,8 @@ static es_status copy_text(const char **out, es_drawing *drawing,
     return status;
 }
 
-/* Adds a series unless it is known. The loss comes first; the other series are
- * in the order in which they are found. */
+/* Adds a series to the figure unless the figure already contains it. The loss
+ * comes first; the other series are in the order in which they are found. */
 static es_status add_series(shown_series *to, es_drawing *drawing,
                             const es_series *series)
 {

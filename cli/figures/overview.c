@@ -1,8 +1,8 @@
 /*
- * Draws the figure overview, a table with one row per run: settings that
- * differ, perplexity or loss, heads, layers, flags and status. The seeds of a
- * configuration share a row if --group requests this or if there would be too
- * many rows.
+ * Draws the figure overview, a table with one row per run: settings that differ
+ * between runs, perplexity or loss, heads, layers, flags and status. The seeds
+ * of a configuration share a row if --group requests this or if there would be
+ * too many rows.
  */
 #include "render/figures/overview.h"
 

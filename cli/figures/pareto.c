@@ -20,9 +20,9 @@
 /* The points and the note of the figure. */
 typedef struct plan {
     es_drawing *drawing;
-    /* (number of runs) points; points with NaN coordinates are not drawn. */
+    /* One point for each run; points with NaN coordinates are not drawn. */
     es_point *points;
-    /* (number of runs) names of the models */
+    /* names of the models, one for each run */
     char (*models)[ES_ARCH_TEXT_MAX];
     bool alike; /* true if there are few runs and all have the same model */
     char note[NOTE_MAX];

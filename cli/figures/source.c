@@ -361,7 +361,8 @@ done:
 /* The lines of n runs that are being merged into one set of lines. */
 typedef struct bundle {
     es_run_lines *runs; /* (n) */
-    /* (n) for each run, the index of its first point that is not merged yet. */
+    /* For each of the n runs, the index of its first point that is not merged
+     * yet. */
     size_t *next;
     size_t n;
 } bundle;

@@ -56,8 +56,8 @@ typedef struct es_lines_query {
     bool either; /* if the series exists only in the other phase, read it
                     there */
     es_reduction reduction;
-    bool by_head;  /* read each head of `layer` as a line; the series must have
-                      one value per head */
+    bool by_head;  /* read one line for each head of `layer`; the series must
+                      have one value per head */
     int64_t layer; /* layer whose heads are read; used only if by_head is
                       true */
     es_fold fold;
@@ -68,15 +68,15 @@ typedef struct es_lines_query {
 typedef struct es_run_lines {
     size_t n_lines, n; /* number of lines, and number of points of each line */
     int64_t *steps;    /* (n) increasing */
-    float *values;     /* (n_lines,n) may be NaN, infinite or missing */
+    float *values;     /* array of shape (n_lines,n); a value may be NaN,
+                          infinite or missing */
     es_shape shape;    /* shape of the series */
 } es_run_lines;
 
 /**
  * Reads a series of a run over all its steps, or over those of the option
- * --steps. In a long series, neighbouring
- * samples are merged as described in cli/runs/trace.h, so that no dip and no
- * NaN is lost.
+ * --steps. In a long series, neighbouring samples are merged as described in
+ * cli/runs/trace.h, so that no dip and no NaN is lost.
  *
  * If heads are reduced, the value of a layer is NaN if none of its heads is
  * finite, and missing if all of its heads are missing. Returns ES_OK;
@@ -135,8 +135,8 @@ char *es_group_label(char out[ES_GROUP_TEXT_MAX], const es_drawing *drawing,
 
 /** One sample of a series. The drawing owns the memory. */
 typedef struct es_slice {
-    float *values; /* (n_rows,n_columns) values; the size is (L,H), (L,1) or
-                      (1,1), depending on the shape of the series */
+    float *values; /* array of shape (n_rows,n_columns), which is (L,H), (L,1)
+                      or (1,1), depending on the shape of the series */
     size_t n_rows, n_columns;
     int64_t step;
 } es_slice;
@@ -158,7 +158,7 @@ es_status es_slice_read(es_slice *out, es_drawing *drawing,
 float es_layer_of(const float *heads, size_t n);
 
 /**
- * A series as a grid for a raster, whose rows are layers and heads and whose
+ * A series as the grid of a raster figure: its rows are layers and heads, its
  * columns are ranges of steps. The drawing owns the memory.
  */
 typedef struct es_steps {
@@ -168,7 +168,7 @@ typedef struct es_steps {
     size_t n_rows;
     size_t n_columns; /* number of columns, at most ES_STEPS_MOST */
     float *values;    /* (n_rows,n_columns) */
-    /* (n_rows) mean of each row over all samples; NaN if the row has no
+    /* Mean of each of the n_rows rows over all samples; NaN if the row has no
      * value. */
     float *levels;
     double left, right; /* steps at the left edge of the first column and at the

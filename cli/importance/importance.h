@@ -25,7 +25,7 @@
 
 typedef enum es_run_outcome {
     ES_OUTCOME_QUALITY,    /* final perplexity on held-out data, or final loss
-                              without evaluations */
+                              if no run was evaluated */
     ES_OUTCOME_OVERLOADED, /* share of overloaded heads */
     ES_OUTCOME_COLLAPSED,  /* share of collapsed heads */
     ES_OUTCOME_NAN,        /* step of the first NaN; infinity for a run without
@@ -33,7 +33,7 @@ typedef enum es_run_outcome {
     ES_N_OUTCOMES
 } es_run_outcome;
 
-/** A setting in which the runs differ, with its associations. */
+/** A setting in which the runs differ, with its association to each outcome. */
 typedef struct es_important {
     const char *key; /* name of the setting from a run file, so it must be
                         escaped before printing */
@@ -50,9 +50,9 @@ typedef struct es_importance {
     size_t n_runs;
     bool evaluated; /* true if the outcome "quality" is a perplexity on
                        held-out data, false if it is a loss */
-    double *outcomes[ES_N_OUTCOMES]; /* (n_runs) values of each outcome; NaN
-                                        if unknown */
-    es_important *settings;          /* (n) settings, sorted by largest
+    double *outcomes[ES_N_OUTCOMES]; /* n_runs values of each outcome; NaN if
+                                        unknown */
+    es_important *settings;          /* n settings, sorted by their largest
                                         strength */
     size_t n;
 } es_importance;
@@ -94,7 +94,7 @@ void es_importance_print_json(const es_importance *importance, FILE *stream);
  * Prints and draws the importance of settings in run files, like `entropy-scan
  * importance`.
  *
- *   rules    rules for judging; NULL for the default thresholds
+ *   rules    thresholds and rules for flags; NULL for the default thresholds
  *   picture  path of the PNG to write; not written if no setting has a bar
  *
  * Returns ES_OK, ES_EIO or ES_ENOMEM. Does nothing and returns ES_OK if the

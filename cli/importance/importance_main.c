@@ -1,6 +1,6 @@
 /* Implements the command line of entropy-scan importance, which outputs the
- * settings that are associated with the outcomes of runs, as a table, JSON or a
- * figure with bars. */
+ * settings that are associated with the outcomes of runs, as a table, as JSON
+ * or as a bar chart. */
 #include "cli/importance/importance.h"
 
 #include "analyzer/base/checked.h"
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 typedef struct arguments {
-    char **inputs; /* (n_inputs) run files and folders */
+    char **inputs; /* the n_inputs run files and folders */
     size_t n_inputs;
     bool json;
     int figure; /* 1: --figure importance */

@@ -104,10 +104,11 @@ static es_status find_outcomes(es_importance *to)
 typedef struct measuring {
     es_importance *to;
     es_difference *differences;    /* (n_differences) */
-    const es_run_setting **values; /* (n_runs,n_differences) values of the
-                                      settings */
+    const es_run_setting **values; /* values of the settings, shape
+                                      (n_runs,n_differences) */
     size_t n_differences;
-    double *x, *y, *space;          /* workspaces; space has 3 * n_runs */
+    double *x, *y, *space;          /* workspaces; `space` has 3 * n_runs
+                                       elements */
     size_t *group, *chosen, *order; /* (n_runs) */
 } measuring;
 

@@ -59,8 +59,8 @@ typedef struct es_sheet {
 void es_sheet_free(es_sheet *sheet);
 
 /**
- * Removes all rows except the first n_rows. Returns the status and resets it to
- * ES_OK.
+ * Removes all rows except the first n_rows. Returns the sheet's status, and
+ * resets it to ES_OK.
  */
 es_status es_sheet_take_back(es_sheet *sheet, size_t n_rows);
 

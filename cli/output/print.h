@@ -32,7 +32,7 @@ typedef enum es_colours {
     ES_COLOURS_NEVER
 } es_colours;
 
-/** Sets the choice of colours for all streams. */
+/** Sets the value of --color, which applies to all streams. */
 void es_print_set_colours(es_colours when);
 bool es_print_has_colour(FILE *stream);
 
@@ -43,9 +43,10 @@ bool es_print_has_colour(FILE *stream);
 char *es_display_escape(const char *text, es_escape kind);
 
 /**
- * Formats a finite number as its shortest decimal that reads back as the same
- * value. A number that is a float32, like most recorded values, only has to
- * read back as float32. `out` has ES_FLOAT_TEXT_MAX bytes. Returns out.
+ * Formats a finite number as the shortest decimal that reads back as the same
+ * value. For a number that is exactly a float32, like most recorded values, it
+ * suffices that the decimal reads back as the same float32. `out` has
+ * ES_FLOAT_TEXT_MAX bytes. Returns out.
  */
 char *es_display_number(char *out, double value);
 

@@ -75,9 +75,10 @@ extern const es_topic es_run_file_topic;
     }
 
 /**
- * Readers of options that several verbs have. --phase sets an es_phase_choice.
- * An option with a severity sets an es_severity, which is ES_SEVERITY_ERROR if
- * the option has no value. --rules replaces an es_rules_file.
+ * Functions that read the options that several verbs share. --phase sets an
+ * es_phase_choice. An option with a severity sets an es_severity, which is
+ * ES_SEVERITY_ERROR if the option has no value. --rules replaces an
+ * es_rules_file.
  */
 es_option_reader es_command_salvage, es_command_recursive, es_command_color,
     es_command_phase, es_command_severity, es_command_rules;

@@ -14,8 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Time in seconds; longer than the resolution of any file system's time
-   stamps. */
+/* A file that was changed less than this number of seconds ago may change again
+   without getting a new time stamp. The number exceeds the resolution of the
+   time stamps of any file system. */
 #define TICK 0.1
 /* A group of small files is pushed once it has this size in bytes. */
 #define GROUP_BYTES (8 << 20)

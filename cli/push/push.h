@@ -9,7 +9,7 @@
 #include "store/push/push.h"
 
 typedef struct es_push_options {
-    char *const *inputs; /* (n_inputs) run files and folders; borrowed */
+    char *const *inputs; /* paths of n_inputs run files and folders; borrowed */
     size_t n_inputs;
     const es_rules_file *rules; /* rules of the user, by which alerts are found;
                                    borrowed */

@@ -16,7 +16,8 @@
 /* Maximum number of attempts to push a run, with pauses of 0.2, 0.4, ... 3.2
  * s. */
 #define MOST_TRIES 6
-#define LONGEST_REST 10.0 /* maximum pause between attempts, in seconds */
+/* Maximum pause between two attempts to push a run, in seconds. */
+#define LONGEST_REST 10.0
 /* Maximum number of alerts of a run. */
 #define MOST_ALERTS 1000
 /* Maximum size in bytes of a file that is pushed in a group. */
@@ -36,7 +37,7 @@ void es_push_rest(double seconds)
  * far. */
 struct es_push_judged {
     es_follow follow;
-    es_push_alert *alerts; /* (n) alerts so far, with owned strings */
+    es_push_alert *alerts; /* alerts found so far (n); each owns its strings */
     size_t n;
 };
 
@@ -122,7 +123,7 @@ bool es_push_known_grows(const es_push_known *known)
     return grows;
 }
 
-/* Finds the state of a run, which is added if it is new. */
+/* Finds the state of a run; adds a state for a new run. */
 static es_status find_judged(es_push_judged **out, es_push_known *known,
                              size_t run)
 {

@@ -17,7 +17,7 @@ typedef struct es_push_worker {
     es_push_result result; /* counts of what this worker has pushed */
 } es_push_worker;
 
-/** State of detecting the flags of a run, which continues when its file is
+/** State of the flag detection of a run, which continues when the run's file is
  *  pushed again. */
 typedef struct es_push_judged es_push_judged;
 
@@ -25,8 +25,8 @@ typedef struct es_push_judged es_push_judged;
 typedef struct es_push_known {
     es_stamp stamp;
     bool is_done, is_reported;
-    es_push_judged **judged; /* (n_judged) state of detecting the flags of
-                                each run; elements may be NULL */
+    es_push_judged **judged; /* (n_judged) state of the flag detection of each
+                                run; elements may be NULL */
     size_t n_judged;
     char path[];
 } es_push_known;
@@ -51,7 +51,7 @@ typedef struct es_push_file {
     es_push_source source;
     bool is_pushed; /* true once the file was pushed in a group */
     /* True if the file holds one rank of a distributed training run. Such a
-     * file is never pushed. This is only reported as a failure if the database
+     * file is never pushed, which is only reported as a failure if the database
      * lacks the joined run. */
     bool is_rank;
     char uuid[ES_UUID_SIZE];

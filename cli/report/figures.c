@@ -140,8 +140,8 @@ es_status es_report_figures_draw(es_report_figures *out,
         return status;
     for (int i = 0; i < ES_N_FIGURES && status == ES_OK; i++) {
         const es_figure_kind kind = (es_figure_kind)i;
-        /* A figure with too many runs is left out in any case, so it suffices
-         * to see if it fits the first runs. */
+        /* A figure with too many runs is left out in any case. To find out if
+           it must be mentioned, it suffices to check the first runs. */
         const bool too_many = n > most_runs(kind);
         size_t n_fitting = 0;
         status = es_figure_fitting(fitting, &n_fitting, kind, runs,

@@ -24,8 +24,8 @@ if grep -qi '</script' "$folder/report.js" ||
     exit 1
 fi
 
-# Prints the checksum of a file in the form 'sha256-...', which the policy
-# needs.
+# Prints the checksum of a file in the form 'sha256-...', in which the
+# Content-Security-Policy lists allowed scripts and styles.
 hash_of() {
     local hex
     hex=$(sha256sum "$1" | cut -c1-64)

@@ -35,16 +35,16 @@
 size_t es_report_bytes(size_t n_runs);
 
 typedef struct es_report_options {
-    /* (n_inputs) paths of run files, in which each folder has been replaced by
-     * the run files that it contains. */
+    /* n_inputs paths of run files. Each folder has been replaced by the run
+     * files that it contains. */
     char **inputs;
     size_t n_inputs;
     es_paths found; /* run files found in the folders; freed by
                        es_inputs_free */
     /* Number of unreadable folders, which have been reported. */
     size_t n_unreadable;
-    /* (n_names) names of the series on the page; the runs' summaries are
-     * computed from the series names[0]. */
+    /* Names of the n_names series on the page. The runs' summaries are computed
+     * from the series names[0]. */
     char *names[ES_REPORT_NAMES];
     size_t n_names;
     bool named; /* true if --series was given; every run must then have all of
@@ -82,9 +82,10 @@ typedef struct es_report_data {
 } es_report_data;
 
 /**
- * Sets the share of every series so that the shares add up to n_values. Series
- * with few values get shares for all of their values; the remaining values are
- * divided equally among the other series.
+ * Sets the share of every series, the number of values that the page may show
+ * of it, so that the shares add up to n_values. Series with few values get
+ * shares for all of their values; the remaining values are divided equally
+ * among the other series.
  */
 void es_report_allot(es_report_data *report, size_t n_values);
 
@@ -128,7 +129,7 @@ typedef struct es_report_samples {
     es_trace *trace; /* curves of the means of all rows over all samples; NULL
                         if no sample was left out, or if the series has one
                         value per step */
-    float *means;    /* (n_rows) means of the current sample */
+    float *means;    /* mean of each of the n_rows rows of the current sample */
 } es_report_samples;
 
 /**
@@ -157,14 +158,14 @@ typedef struct es_report_maps {
     size_t n_steps;
     size_t n_recorded; /* number of all steps with maps of this phase and
                           size */
-    float *values; /* (n_steps,L,S,S), rounded to three digits; missing where a
-                      layer has no map */
+    float *values; /* weights of shape (n_steps,L,S,S), rounded to three digits;
+                      missing where a layer has no map */
     size_t n_seen, from; /* used only while the maps are being read */
 } es_report_maps;
 
 /**
- * Reads attention maps with at most `most` weights. n_steps is 0 if the run has
- * none, or if the maps of one step are too large.
+ * Reads attention maps with at most `most` weights. out->n_steps is 0 if the
+ * run has no maps, or if the maps of one step are too large.
  *
  *   out  zero-initialised; the caller frees it with es_report_maps_free, also
  *        after a failure
@@ -199,24 +200,26 @@ es_status es_report_write_maps(FILE *out, es_reader *reader, size_t run,
 /** A figure of the page: an SVG, or the reason why the page lacks it. */
 typedef struct es_report_figure {
     es_figure_kind kind;
-    unsigned char *packed; /* (n_packed) the SVG as a zlib stream */
+    unsigned char *packed; /* the SVG as a zlib stream of n_packed bytes */
     size_t n_packed, size; /* sizes of the compressed and of the original SVG in
                               bytes */
     char *reason;          /* NULL if the SVG is in the page */
 } es_report_figure;
 
 typedef struct es_report_figures {
-    es_report_figure *list; /* (n) figures, at most one of each kind */
+    es_report_figure *list; /* n figures, at most one of each kind */
     size_t n;
 } es_report_figures;
 
 /**
- * Draws every figure that the runs have. Figures that need too much time for so
- * many runs, and figures that are too large, are left out with a reason.
+ * Draws every figure that can be drawn from the runs. Figures that need too
+ * much time for so many runs, and figures that are too large, are left out with
+ * a reason.
  *
  *   out         zero-initialised; the caller frees it with
  *               es_report_figures_free, also after an error
- *   runs        (n) whose m, the upper end of the entropy scale, is final
+ *   runs        n summaries, in which m, the upper end of the entropy scale,
+ *               must be final
  *   page_bytes  size of the page; the figures get a fifth of it
  *
  * Returns ES_OK or ES_ENOMEM.

@@ -114,11 +114,10 @@ done:
 
 /* --- reading -------------------------------------------------------------*/
 
-/* Prepares the pass over the samples of a series. s->share is the number of
- * values that the report may contain of this series. If curves are needed,
- * three quarters of these values are for samples and a quarter is for curves.
- * Curves are not needed if all samples fit or if the series has one value per
- * step. */
+/* Prepares the pass over the samples of a series. s->share is the maximum
+ * number of values of this series in the report. If curves are needed, three
+ * quarters of these values are for samples and a quarter is for curves. Curves
+ * are not needed if all samples fit or if the series has one value per step. */
 static es_status start(es_report_samples *t, const es_report_series *s)
 {
     size_t n_values = s->series.n_values;

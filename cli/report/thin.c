@@ -70,8 +70,8 @@ void es_thin_finish(es_thin *thin)
     thin->low.distance = thin->high.distance = 0;
 }
 
-/* Replaces the candidate `to` by the sample if the sample's distance from the
- * first sample of the group is larger. */
+/* Stores the sample in `to` if it is farther from the group's first sample than
+ * the sample that `to` contains. */
 static void consider(es_thin *thin, es_thin_candidate *to, int64_t step,
                      const float *values, double distance)
 {

@@ -24,8 +24,8 @@
  */
 typedef struct es_thin_candidate {
     int64_t step;
-    /* Distance of `values` from the values of the group's first sample; 0 as
-     * long as there is no such sample. */
+    /* Distance of `values` from the values of the group's first sample; 0 until
+     * a candidate has been found. */
     double distance;
     float *values; /* (n_values) */
 } es_thin_candidate;
@@ -67,8 +67,8 @@ void es_thin_free(es_thin *thin); /* accepts NULL */
 void es_thin_push(es_thin *thin, int64_t step, const float *values);
 
 /**
- * Completes the last group and keeps its chosen samples. Must be called after
- * the last sample was added.
+ * Completes the last group: keeps the samples farthest below and above the
+ * group's first sample. Must be called after the last sample was added.
  */
 void es_thin_finish(es_thin *thin);
 

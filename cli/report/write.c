@@ -24,13 +24,13 @@ typedef struct filling {
                                    members out and title */
     const es_report_data *report;
     const es_report_options *options;
-    const es_run_summary **all; /* (n_runs) summaries of all runs */
+    const es_run_summary **all; /* summaries of all n_runs runs */
     es_run_labels labels;       /* labels of the runs */
     const char *title;
-    char *summary; /* (n_summary) output of --json, as text */
+    char *summary; /* output of --json as text, n_summary bytes */
     size_t n_summary;
     es_report_figures figures;
-    unsigned char *packed; /* (n_packed) the summary as a zlib stream */
+    unsigned char *packed; /* the summary as a zlib stream, n_packed bytes */
     unsigned long n_packed;
 } filling;
 

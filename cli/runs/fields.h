@@ -40,8 +40,8 @@ typedef enum es_field_kind {
 enum {
     ES_FIELD_IN_TABLE = 1 << 0,
     ES_FIELD_IN_CSV = 1 << 1,
-    ES_FIELD_IN_JSON = 1 << 2,     /* before "bands" */
-    ES_FIELD_IN_BANDS = 1 << 3,    /* in the object "bands" of the JSON */
+    ES_FIELD_IN_JSON = 1 << 2,     /* in the JSON, before "bands" */
+    ES_FIELD_IN_BANDS = 1 << 3,    /* in the JSON's object "bands" */
     ES_FIELD_IN_JSON_END = 1 << 4, /* member of the run's JSON object, after
                                       "flags" */
     ES_FIELD_IN_WHERE = 1 << 5,    /* accepted by --where and --sort */
@@ -63,12 +63,12 @@ typedef struct es_field {
     const char *(*text)(const es_run_summary *run);
     int64_t (*integer)(const es_run_summary *run);
     double (*computed)(const es_run_summary *run);
-    es_modelled (*modelled)(const es_run_summary *run); /* returns a value with
-                                                           its interval, of
-                                                           which the field is
-                                                           the part at offset
-                                                           `member`; NULL if
-                                                           the field has no
+    es_modelled (*modelled)(const es_run_summary *run); /* returns a value and
+                                                           its interval; the
+                                                           field is the member
+                                                           of this result at
+                                                           offset `member`. NULL
+                                                           if the field has no
                                                            interval */
     const char *title; /* heading in the table and in the panel of --tui; if
                           NULL, the name is used */

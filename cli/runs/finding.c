@@ -15,7 +15,8 @@
 
 typedef struct bytes {
     bool writing;
-    unsigned char *data; /* (n) owned while writing, borrowed while reading */
+    unsigned char *data; /* (n) bytes of the finding; owned while writing,
+                            borrowed while reading */
     size_t n, at;        /* size of `data` in bytes, and number of bytes read so
                             far */
     size_t capacity;

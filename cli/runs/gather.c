@@ -124,8 +124,8 @@ static void write_end(void *stream)
 {
     const es_finding finding = {.kind = ES_FINDING_END};
     (void)!es_finding_write(stream, &finding);
-    fflush(stream); /* lets the reader of the pipe read all results that were
-                       written so far */
+    fflush(stream); /* so that the reader of the pipe can read all results that
+                       were written so far */
 }
 
 es_gather_sink es_gather_to(FILE *stream)
@@ -204,8 +204,8 @@ static int run_worker(void *argument)
     const worker *w = argument;
     es_gather_job job = *w->job;
     FILE *stream = fdopen(w->out, "w");
-    /* The signal handlers of the parent would remove the parent's temporary
-       files. */
+    /* Reset the signal handlers, because those of the parent would remove the
+       parent's temporary files. */
     for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
         signal(defaults[i], SIG_DFL);
     if (!stream)

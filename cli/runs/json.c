@@ -133,8 +133,8 @@ static void put_damage(es_json_writer *json, const es_run_summary *summary)
     es_json_write_end(json, "]");
 }
 
-/* Writes the ceiling by which the layer's heads are judged: a number, or an
-   array if the heads have different ceilings. */
+/* Writes the ceiling with which flags compare the layer's heads: a number, or
+   an array if the heads have different ceilings. */
 static void put_ceiling(es_json_writer *json, const es_run_summary *summary,
                         size_t layer)
 {

@@ -37,7 +37,8 @@ typedef struct maker {
     bool *chosen;                  /* (n_keys) */
     holding *holdings;             /* (n) */
     uint64_t *joint;               /* (n) index that identifies each run's
-                                      combination of chosen settings */
+                                      combination of values of the chosen
+                                      settings */
     uint64_t *space, *sorted;      /* (n) each */
 } maker;
 
@@ -85,9 +86,9 @@ static void classify_values(maker *m, size_t k)
     }
 }
 
-/* Numbers the distinct combinations of two values of each run: its number in
-   `base` (n) and its value of setting k. Writes each run's number to m->space.
-   Returns the number of different combinations. */
+/* Assigns a number to each distinct pair of a run's number in `base` (n) and
+ * its value of setting k. Writes the number of each run's pair to m->space.
+ * Returns how many distinct pairs there are. */
 static size_t combine_setting(const maker *m, const uint64_t *base, size_t k)
 {
     for (size_t i = 0; i < m->n; i++)
@@ -95,8 +96,9 @@ static size_t combine_setting(const maker *m, const uint64_t *base, size_t k)
     return rank_numbers(m->space, m->sorted, m->n);
 }
 
-/* Numbers the distinct combinations of all chosen settings, and writes each
-   run's number to m->joint. Returns the number of different combinations. */
+/* Assigns a number to each distinct combination of the values of all chosen
+ * settings, and writes the number of each run's combination to m->joint.
+ * Returns how many distinct combinations there are. */
 static size_t join_chosen(maker *m)
 {
     size_t n_distinct = 1;
@@ -138,9 +140,9 @@ static bool is_arch(const es_difference *key)
     return strcmp(key->key, "arch") == 0;
 }
 
-/* Chooses both settings of a pair if one of them was chosen, because one alone
-   would be ambiguous. For example, the strength of EReg refers to a sum or to a
-   mean over tokens. */
+/* Chooses both settings of a pair if one of them was chosen, because one of
+   them alone would be ambiguous. For example, the strength of EReg refers to a
+   sum or to a mean over tokens. */
 static void choose_pairs(maker *m)
 {
     static const char *const pairs[][2] = {{"lambda", "ereg_reduce"}};
@@ -174,9 +176,9 @@ static void choose_settings(maker *m)
 
 /* --- settings of parts ----------------------------------------------------*/
 
-/* Returns true if setting k belongs to a part, such as EReg, that some run has,
-   and all runs without the part have the same value. Labels of runs without the
-   part then omit the setting. */
+/* Returns true if setting k belongs to a part of the architecture, such as
+   EReg, that some run has, and if k has the same value in all runs without this
+   part. Labels of these runs then omit the setting. */
 static bool is_idle(const maker *m, size_t k)
 {
     const char *key = m->differences[k].key;
@@ -302,7 +304,7 @@ static void put_file(FILE *stream, const char *path)
    unique. */
 typedef enum level { SETTINGS, NAME, FILE_NAME, PLACE, N_LEVELS } level;
 
-/* Returns true if no setting other than the architecture was chosen. */
+/* Returns true if labels show no setting other than the architecture. */
 static bool is_arch_alone(const maker *m)
 {
     for (size_t k = 0; k < m->n_keys; k++)
@@ -311,8 +313,8 @@ static bool is_arch_alone(const maker *m)
     return true;
 }
 
-/* Prints the chosen settings of run i. If `named` is true, prints the run's
-   name after the settings, or instead of them if only the architecture was
+/* Prints the values of the chosen settings in run i. If `named` is true, prints
+   the run's name after them, or instead of them if only the architecture was
    chosen. If the result would be empty, prints the architecture, the name or
    the file. */
 static void put_label(writing *to, const maker *m, size_t i, bool named)
@@ -483,8 +485,8 @@ static es_status add_places(char **labels, char *const *whole,
     return status;
 }
 
-/* Replaces all labels by the names of the runs and sets *done, if all names are
-   different and short. */
+/* If the names of the runs are all different and short, replaces all labels by
+ * these names and sets *done to true. */
 static es_status take_names(bool *done, char **labels, const maker *m,
                             bool *alike, entry *entries)
 {
@@ -506,10 +508,11 @@ static es_status take_names(bool *done, char **labels, const maker *m,
     return status;
 }
 
-/* Shortens long labels in the middle. If labels become equal, all labels are
-   replaced by the names of the runs; if the names are no better, each label is
-   replaced by the part of its full text that begins at the first difference. If
-   labels are still equal, they get the number of the run as a prefix. */
+/* Shortens long labels in the middle. If labels become equal, replaces all
+   labels by the names of the runs, provided that these are short and all
+   different. Otherwise, replaces each equal label by the part of its full text
+   that begins at the first difference. Labels that are still equal get the
+   number of the run as a prefix. */
 static es_status shorten_labels(char **labels, const maker *m, bool *alike,
                                 entry *entries)
 {

@@ -22,10 +22,10 @@
 /** The labels of n runs. A zero-initialised es_run_labels is empty. */
 typedef struct es_run_labels {
     size_t n;
-    char **text;  /* (n) typeset for figures: "γ = 0.05, lr = 10⁻³"; not
-                     escaped */
-    char **plain; /* (n) plain text: "gamma=0.05 lr=1e-3", with ASCII keys and
-                     numbers */
+    char **text; /* the n labels, typeset for figures: "γ = 0.05, lr = 10⁻³";
+                    not escaped */
+    char **plain; /* the n labels as plain text: "gamma=0.05 lr=1e-3", with
+                     ASCII keys and numbers */
 } es_run_labels;
 
 /**

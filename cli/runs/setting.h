@@ -21,7 +21,7 @@ typedef struct es_run_setting {
 
 /** The settings of a run. A zero-initialised list is empty. */
 typedef struct es_run_settings {
-    es_run_setting *list; /* (n) sorted by key */
+    es_run_setting *list; /* n settings, sorted by key */
     size_t n;
     bool cut; /* true if there were more than ES_SETTINGS_MOST members */
 } es_run_settings;

@@ -21,8 +21,8 @@ static const char *const incidental_keys[] = {
     "record_every", "run_name",         "slurm_job", "threads",
 };
 
-/* The setting "data" is a path. It is treated as incidental if the run also
-   has the checksum of its tokens. */
+/* The setting "data" is a path. It is ignored, like incidental_keys, if all
+   runs also have the checksum of their tokens. */
 #define DATA "data"
 #define CHECKSUM "tokens_checksum"
 

@@ -52,7 +52,7 @@ int es_run_has_part(const es_run_summary *run, const char *key);
 
 /**
  * Groups runs by configuration. The runs of a group differ only in the seed and
- * in incidental settings.
+ * in incidental settings, such as "out" or "threads".
  *
  *   group                (n_runs) index of each run's configuration;
  *                        configurations are numbered in the order in which they

@@ -272,10 +272,11 @@ void es_summary_set_max(es_run_summary *summary, double observed)
     size_t n = summary->n_rows * summary->n_columns;
     summary->m = es_max_value(&summary->max, observed, summary->peak,
                               summary->ceiling, ctx_of(summary));
-    /* Values cannot be assigned to bands if the upper edge m is unknown. */
+    /* Values cannot be assigned to bands if m, the upper edge of the highest
+     * band, is unknown. */
     bool known = !isnan(summary->m) || isnan(summary->peak);
-    /* If the user has given the upper edge m as a number, it is in nats and not
-       relative to a ceiling. */
+    /* If the user has given m as a number, it is in nats and not relative to a
+     * ceiling. */
     bool scaled = summary->scaled && summary->max.policy != ES_MAX_NUMBER;
     es_bands_count(&summary->bands, scaled ? summary->scaled : summary->values,
                    summary->shape == ES_SHAPE_HEAD && known ? n : 0,
@@ -289,8 +290,8 @@ void es_summary_set_max(es_run_summary *summary, double observed)
 typedef struct collector {
     es_run_summary *summary;
     const es_rule *rules;       /* (n_kinds - ES_N_FLAG_KINDS) borrowed */
-    size_t *n_of_kind, *newest; /* (n_kinds) number of episodes, and index of
-                                   the newest episode; one element for each kind
+    size_t *n_of_kind, *newest; /* number of episodes, and index of the newest
+                                   episode; both have an element for each kind
                                    of flag, followed by one for each rule */
     size_t n_heads;             /* total number of heads in the lists of the
                                    kept flags */

@@ -34,7 +34,7 @@ typedef struct es_summary_options {
     const es_rules_file *rules; /* borrowed, also by the summaries; if NULL,
                                    default thresholds and no rules */
     bool without_flags; /* if true, only one sample is read, and flags are not
-                           judged */
+                           computed */
 } es_summary_options;
 
 /** Sets the default options: entropy, any phase, the last step, policy
@@ -65,7 +65,7 @@ typedef struct es_flag {
     double value, threshold;
     uint32_t *layers; /* (n_layers) ascending */
     size_t n_layers;
-    uint32_t *heads; /* (n_heads) layer * H + head of each head, ascending */
+    uint32_t *heads; /* array of n_heads indices layer * H + head, ascending */
     size_t n_heads;
 } es_flag;
 
@@ -97,7 +97,8 @@ typedef struct es_run_summary {
                            object */
     int64_t n_layer, n_head;
     int64_t ctx;  /* context length in tokens; if it is ES_UNKNOWN, the run has
-                     no ceiling, and flags that need a ceiling are not judged */
+                     no ceiling, and flags that need a ceiling are not
+                     evaluated */
     char *family; /* NULL: unknown */
     int64_t d_model, vocab, batch, seed; /* ES_UNKNOWN if not recorded */
     int64_t planned_steps;               /* ES_UNKNOWN if not recorded */
@@ -113,12 +114,12 @@ typedef struct es_run_summary {
 
     char *series, *unit; /* name and unit of `values` */
     es_shape shape;
-    es_phase phase; /* phase of values, loss and ppl */
+    es_phase phase; /* phase to which `values`, `loss` and `ppl` belong */
     int64_t step;   /* step of `values` */
-    float *values;  /* (n_rows,n_columns), which is (L,H), (L,1) or (1,1)
-                       depending on the shape of the series */
+    float *values;  /* array of shape (n_rows,n_columns), which is (L,H), (L,1)
+                       or (1,1) depending on the shape of the series */
     size_t n_rows, n_columns;
-    es_summary *layers; /* (n_rows) statistics of each row */
+    es_summary *layers; /* statistics of each of the n_rows rows */
 
     /* Newest values at or before `step`: loss in nats per token, which may
        include a regulariser; ppl = exp(ce), or exp(loss) if ce was not
@@ -131,10 +132,10 @@ typedef struct es_run_summary {
 
     double ceiling; /* ceiling in nats: ln(T!)/T for causal heads, otherwise the
                        largest ceiling of the run's heads; NaN if unknown */
-    float *scaled;  /* (n_rows,n_columns) `values`, each multiplied by the ratio
-                       of `ceiling` to the ceiling of its head
-                       (es_judge_run_scale); peak and bands are computed from
-                       `scaled`, or from `values` if `scaled` is NULL */
+    float *scaled;  /* `values`, each multiplied by the ratio of `ceiling` to
+                       the ceiling of its head (es_judge_run_scale); peak and
+                       bands are computed from `scaled`, or from `values` if
+                       `scaled` is NULL */
     double peak;    /* largest finite value; NaN if no value is finite */
     es_max max;     /* policy of m */
     double m;       /* entropy at which the highest band ends; NaN if unknown */
@@ -143,21 +144,22 @@ typedef struct es_run_summary {
 
     bool judged;                /* true if the run was checked for flags */
     const es_rules_file *rules; /* borrowed from the options */
-    bool *heard; /* (rules->n) true if the series of the rule has a sample; NULL
-                    without rules, or if the run was not checked for flags */
-    uint64_t *nonfinite; /* (rules->n) number of values, NaN or infinite, that
-                            the rule could not compare; NULL if `heard` is
-                            NULL */
+    bool *heard; /* for each of the rules->n rules, true if the rule's series
+                    has a sample; NULL without rules, or if the run was not
+                    checked for flags */
+    uint64_t *nonfinite; /* for each of the rules->n rules, the number of values
+                            that are NaN or infinite, which the rule could not
+                            compare; NULL if `heard` is NULL */
     bool checksums;      /* true if the file has checksums */
-    es_damaged *damaged; /* (n_damaged) damaged samples among those that were
+    es_damaged *damaged; /* the n_damaged damaged samples among those that were
                             read, sorted by step; their values are missing */
     size_t n_damaged;
-    bool end_damaged; /* true if the newest sample of a judged series is
-                         damaged; flags that are not listed may then be
-                         active */
-    es_flag *flags;   /* (n_flags) all episodes of the run, sorted by onset and
-                         kind; flags are judged in `phase`, rules in the phase
-                         that each rule names */
+    bool end_damaged; /* true if the newest sample of a series that flags or
+                         rules use is damaged; flags that are not listed may
+                         then be active */
+    es_flag *flags;   /* all n_flags episodes of the run, sorted by onset and
+                         kind; flags are evaluated in `phase`, rules in the
+                         phase that each rule names */
     size_t n_flags;
     es_run_settings settings; /* empty until es_run_settings_read */
 } es_run_summary;
@@ -167,11 +169,11 @@ typedef struct es_run_summary {
  *
  *   out   the caller frees it with es_summary_free
  *
- * The bands and m, the upper edge of the highest band, are computed; under
- * `observed`, m is the peak of this run until es_summary_set_max is called. The
- * first ES_FLAGS_KEPT episodes of each kind are kept, or fewer if the kept
- * episodes list ES_FLAG_HEADS_KEPT heads in total; later episodes are merged
- * into the last kept episode of their kind, which then includes the gaps
+ * The bands and m, the upper edge of the highest band, are computed; with the
+ * policy `observed`, m is the peak of this run until es_summary_set_max is
+ * called. The first ES_FLAGS_KEPT episodes of each kind are kept, or fewer if
+ * the kept episodes list ES_FLAG_HEADS_KEPT heads in total; later episodes are
+ * merged into the last kept episode of their kind, which then includes the gaps
  * between the episodes.
  *
  * Returns ES_OK; ES_ENOTFOUND if the series, sample or step does not exist (the
@@ -186,8 +188,8 @@ es_status es_summary_load(es_run_summary **out, es_reader *reader, size_t run,
 #define ES_FLAG_HEADS_KEPT (1 << 20)
 
 /** Moves the flags of an earlier summary of the same run, and the damage that
- *  was found when they were judged, from `from` to `to`, which was loaded
- *  without flags. Afterwards `from` has no flags. */
+ *  was found while the flags were computed, from `from` to `to`, which was
+ *  loaded without flags. Afterwards `from` has no flags. */
 void es_summary_move_flags(es_run_summary *to, es_run_summary *from);
 
 void es_summary_free(es_run_summary *summary); /* summary may be NULL */
@@ -206,12 +208,13 @@ double es_peak_of(double a, double b);
  *  largest peak of all loaded runs (es_peak_of). */
 void es_summary_set_max(es_run_summary *summary, double observed);
 
-/** Returns a description of the run for the flag judge; its ceilings are
- *  borrowed from the summary. */
+/** Returns a description of the run for the detection of flags (es_judge); its
+ *  ceilings are borrowed from the summary. */
 es_judge_run es_summary_judged(const es_run_summary *summary);
 
-/** Returns true if the ceiling is unknown. In this case, the flags that are
- *  defined relative to the ceiling (overload and collapse) are not judged. */
+/** Returns true if the ceiling is unknown. In this case, overload and collapse
+ *  are not evaluated, because these flags are defined relative to the
+ *  ceiling. */
 bool es_summary_lacks_ceiling(const es_run_summary *summary);
 
 /** Returns the largest possible mean entropy of the layer's heads, in nats; NaN
@@ -236,8 +239,8 @@ void es_summary_note_config(const es_run_summary *summary);
 /** Returns true if a flag of severity error or above is active. */
 bool es_summary_alarms(const es_run_summary *summary);
 
-/** Returns true if the run was judged, none of its newest samples is damaged,
- *  and no flag is active. */
+/** Returns true if the run was checked for flags, none of its newest samples is
+ *  damaged, and no flag is active. */
 bool es_summary_is_ok(const es_run_summary *summary);
 
 /**
@@ -247,8 +250,8 @@ bool es_summary_is_ok(const es_run_summary *summary);
  * name of its module. A NaN after a collapse is printed as "nan L0-11
  * (critical, 35 steps after collapse)". If no flag is active, prints "ok"; "ok
  * (no ctx)" if the ceiling is unknown; "unknown (damaged)" if the newest
- * samples are damaged; or "-" if the run was not judged. Returns the length
- * like snprintf.
+ * samples are damaged; or "-" if the run was not checked for flags. Returns the
+ * length like snprintf.
  */
 size_t es_summary_print_flags(char *out, size_t size,
                               const es_run_summary *summary);
@@ -265,10 +268,9 @@ void es_summary_print_max(FILE *stream, es_max_policy policy, double m,
                           const char *unit, const char *series);
 
 /**
- * Returns how early a collapse announced the first NaN of the run: the number
- * of steps between the sample at which the preceding collapse could be reported
- * and the NaN. Returns ES_UNKNOWN if the run has no NaN, or if no reported
- * collapse was active when the NaN occurred.
+ * Returns how many steps before the first NaN of the run the preceding collapse
+ * could first be reported. Returns ES_UNKNOWN if the run has no NaN, or if no
+ * reported collapse was active when the NaN occurred.
  */
 int64_t es_summary_collapse_before_nan(const es_run_summary *summary);
 

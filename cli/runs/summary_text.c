@@ -1,5 +1,5 @@
 /* Creates texts about a run: the list of active flags, the description of the
-   layers, and the line about m, the upper edge of the highest band. */
+   layers, and the line about m, the upper end of the highest entropy band. */
 #include "cli/runs/summary.h"
 
 #include "analyzer/base/checked.h"

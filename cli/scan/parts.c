@@ -89,9 +89,9 @@ static void sleep_ms(long ms)
    -------------------------------------------------- */
 
 /* Writes `text` to the file `path`, unless the file already has this content.
-   Sets *same to true if it has. If `busy` is not NULL, a job is using the file;
-   the function then fails with the message `busy` instead of changing the
-   file. */
+   Sets *same to true if nothing had to be written. If `busy` is not NULL, a job
+   is using the file; the function then fails with the message `busy` instead of
+   changing the file. */
 static es_status write_text(bool *same, const char *path, const char *text,
                             size_t n, const char *busy)
 {
@@ -283,8 +283,8 @@ static queue look_into_queue(char *reason, size_t size,
     return state;
 }
 
-/* Prints the numbers of the tasks whose output (part) is missing as an option
-   of sbatch, "--array=0,3,5". */
+/* Prints an option of sbatch, such as "--array=0,3,5", that lists the tasks
+   whose output (part) is missing. */
 static es_status print_array(char **out, const es_scan_options *options)
 {
     size_t n = 0;

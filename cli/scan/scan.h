@@ -22,16 +22,16 @@ typedef enum es_text_kind {
  *  some figures also has the tag 1 << figure for each of these figures. */
 #define ES_SCAN_PICTURE_TAG (1u << 31)
 
-/** Tag of options that only the help of their verbs shows; entropy-scan RUN.db
- *  still accepts them. */
+/** Tag of options that belong to other verbs. `entropy-scan RUN.db` still
+ *  accepts these options, but only the help of the verbs lists them. */
 #define ES_SCAN_OLD_TAG (1u << 25)
 
 #define ES_SCAN_TASKS_MOST 1000 /* below Slurm's default limit of 1001 */
 
 /** Options of a scan. Strings are borrowed from argv. */
 typedef struct es_scan_options {
-    char **inputs; /* (n_inputs) run files, after folders were expanded; has
-                      space for one more path, the baseline */
+    char **inputs; /* paths of n_inputs run files, after folders were expanded;
+                      has space for one more path, the baseline */
     size_t n_inputs;
     size_t n_unreadable; /* number of unreadable folders, which have been
                             reported */
@@ -74,8 +74,9 @@ typedef struct es_scan_options {
     int64_t part;        /* number of the Slurm task's part of the runs, which
                             this process reads and writes to a file; -1 if the
                             process is not a Slurm task */
-    char **words;        /* (n_words) command line for the tasks, borrowed */
-    char **slurm_words;  /* (n_slurm_words) options for sbatch, borrowed */
+    char **words;        /* command line for the tasks, n_words words;
+                            borrowed */
+    char **slurm_words;  /* options for sbatch, n_slurm_words words; borrowed */
     int n_words, n_slurm_words;
 
     bool given[ES_MAX_OPTIONS]; /* true if the option was given; indexed by row

@@ -58,8 +58,9 @@ static es_status choose_text(es_scan_options *to)
     return ES_OK;
 }
 
-/* Determines which output the option -o names. It is JSON or CSV if either is
-   written, otherwise the figures without a file name, otherwise the table. */
+/* Determines which output is written to the file of option -o: JSON or CSV if
+   one of them is requested, otherwise the figures for which no file is named,
+   otherwise the table. */
 static es_status place_output(es_scan_options *to)
 {
     es_format format;

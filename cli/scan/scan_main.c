@@ -59,7 +59,7 @@ typedef struct scan {
     struct heard {
         bool any;           /* true if some run has a sample of the rule's
                                series */
-        uint64_t nonfinite; /* number of NaN and infinite values of this
+        uint64_t nonfinite; /* number of NaN and infinite values of the rule's
                                series in all runs */
     } * heard;              /* (rules->n) one element for each rule; NULL
                                without rules */
@@ -255,7 +255,7 @@ static es_status keep_for_all(scan *s, es_run_summary **run, es_reader *reader,
     return status;
 }
 
-/* Callback es_gather_sink.run, which owns `run`. */
+/* Implements the callback es_gather_sink.run. Takes ownership of `run`. */
 static es_status take_run(void *user, es_run_summary *run, es_reader *reader,
                           size_t index)
 {

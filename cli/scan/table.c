@@ -25,8 +25,8 @@ struct es_table {
                                      its file name */
     es_max_policy policy;         /* how m, the upper end of the entropy
                                      bands, is chosen */
-    double m;                     /* upper end m of the bands of the run that
-                                     was added last */
+    double m;                     /* upper end m of the entropy bands of the run
+                                     that was added last */
     char *path;                   /* path of the first run; NULL before the
                                      first run */
     char *series, *unit;          /* series and unit of the first run; NULL

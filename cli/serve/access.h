@@ -19,7 +19,7 @@ typedef struct es_serve_access {
     char cookie[ES_SERVE_COOKIE_MOST]; /* name of the cookie that contains the
                                           token */
     bool is_local;      /* true if the server listens on a loopback address */
-    char *const *hosts; /* (n_hosts) additional host names that requests may
+    char *const *hosts; /* the n_hosts additional host names that requests may
                            use; borrowed */
     size_t n_hosts;
 } es_serve_access;

@@ -36,9 +36,9 @@ static void limit_process(void)
 #endif
 }
 
-/* Finds the last sample of the series up to *step, as the page shows it, or the
- * first sample if there is none. Leaves *step unchanged if the run has no such
- * series. */
+/* Moves *step to the sample that the page shows for it: the last sample of the
+ * series up to *step, or the first sample if all are later. Leaves *step
+ * unchanged if the run has no such series. */
 static es_status find_step(int64_t *step, es_reader *reader,
                            const es_serve_place *place, const char *name)
 {
@@ -79,7 +79,7 @@ static es_status load_run(es_run_summary **out, const es_serve_place *place,
     return status;
 }
 
-/* Makes the options of the figures that a request names. */
+/* Returns the options for drawing the figures that a request names. */
 static es_figure_options options_of(const es_serve_request *request)
 {
     es_figure_options options = request->style;

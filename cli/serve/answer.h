@@ -16,7 +16,7 @@ typedef struct es_serve_answering {
 /** Exit codes of the process if it fails. */
 enum {
     ES_ANSWER_FAILED = 1,
-    ES_ANSWER_WRONG,   /* the request is wrong */
+    ES_ANSWER_WRONG,   /* the request is invalid */
     ES_ANSWER_NOTHING, /* the run, series or figure does not exist */
     ES_ANSWER_CONFLICT /* the run is not being written */
 };

@@ -1,5 +1,5 @@
-/* Reads series, thins them like the report page, and writes them as binary
- * blocks. */
+/* Reads series, reduces long series as the report page does, and
+ * writes the series as binary blocks. */
 #include "cli/serve/blocks.h"
 
 #include "analyzer/base/checked.h"

@@ -12,9 +12,9 @@
 /** A struct of zeros is a line that has not been read. */
 typedef struct es_serve_line {
     int64_t steps[ES_SERVE_POINTS];
-    float values[ES_SERVE_POINTS]; /* (n_points) values of every stride-th
-                                      sample; NaN if this sample or one before
-                                      the next point is not finite */
+    float values[ES_SERVE_POINTS]; /* values of every stride-th sample, n_points
+                                      in total; NaN if this sample or a sample
+                                      before the next point is not finite */
     size_t n_points, n_samples, stride;
     int64_t last; /* last step that was read */
     float newest; /* value at the step `last` */

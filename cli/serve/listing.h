@@ -15,7 +15,7 @@ typedef struct es_serve_listed {
     char *path;    /* path or URL for es_reader_open */
     size_t number; /* number of the run in its file, from 1 */
     int phase;     /* es_phase of the run's summary */
-    char *json;    /* (n) members of the run's JSON object */
+    char *json;    /* members of the run's JSON object, n bytes */
     size_t n;
     uint64_t version; /* version in which the run last changed */
 } es_serve_listed;
@@ -32,16 +32,16 @@ typedef struct es_serve_lost {
 typedef struct es_serve_listing {
     char boot[17]; /* random hexadecimal number that distinguishes the versions
                       of different server processes */
-    es_serve_listed *runs; /* (n_runs) sorted by key */
+    es_serve_listed *runs; /* array of n_runs runs, sorted by key */
     size_t n_runs;
-    es_serve_lost *lost; /* (n_lost) removed runs, sorted by version */
+    es_serve_lost *lost; /* array of n_lost removed runs, sorted by version */
     size_t n_lost;
-    char *head; /* (n_head) JSON members that concern all runs */
+    char *head; /* JSON members that concern all runs, n_head bytes */
     size_t n_head;
     uint64_t version; /* number of the current version; later changes will
                          belong to the next one */
-    uint64_t since;   /* oldest version of the list for which all later changes
-                         are known */
+    uint64_t since;   /* oldest version of the list since which all changes are
+                         known */
     bool changed;     /* true if something has changed since `version` */
 } es_serve_listing;
 
@@ -50,8 +50,8 @@ void es_serve_listing_begin(es_serve_listing *listing);
 
 void es_serve_listing_free(es_serve_listing *listing);
 
-/** Stores a message of the kinds RUN, GONE and HEAD. Returns ES_OK, ES_EFORMAT
- *  or ES_ENOMEM. */
+/** Updates the list from a message of the kind RUN, GONE or HEAD. Returns
+ *  ES_OK, ES_EFORMAT or ES_ENOMEM. */
 es_status es_serve_listing_take(es_serve_listing *listing, es_serve_kind kind,
                                 const char *bytes, size_t n) ES_MUST_USE;
 

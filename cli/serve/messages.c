@@ -35,8 +35,8 @@ bool es_serve_send(int fd, es_serve_kind kind, const void *const *parts,
     for (size_t i = 0; i < n_parts; i++)
         n += sizes[i];
     if (n > ES_SERVE_MESSAGE_MOST)
-        return true; /* does not occur, because the sender's messages are much
-                        shorter */
+        return true; /* does not happen, because all messages that are sent are
+                        much shorter */
     const message_head head = {(uint32_t)kind, (uint32_t)n};
     bool sent = write_all(fd, (const char *)&head, sizeof head);
     for (size_t i = 0; sent && i < n_parts; i++)

@@ -19,8 +19,8 @@ typedef enum es_serve_kind {
     ES_SERVE_ROUND, /* ends a group of messages that belong together; one byte,
                        which is 0 while the first search for run files is
                        running, then 1 */
-    ES_SERVE_FATAL, /* run files cannot be read at all: a message for the
-                       user */
+    ES_SERVE_FATAL, /* a message for the user, because no run file can be
+                       read */
     ES_SERVE_N_KINDS
 } es_serve_kind;
 

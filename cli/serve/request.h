@@ -33,15 +33,15 @@ typedef struct es_serve_request {
     size_t n_runs;
     char *names[ES_SERVE_NAMES_MOST]; /* (n_names) series */
     size_t n_names;
-    /* (n_marks) for each block of series on the page, a mark that identifies
-       the last sample that the page already has; "" to request the complete
-       block */
+    /* For each of the n_marks blocks of series on the page, a mark that
+     * identifies the last sample that the page already has; "" to request the
+     * complete block. */
     char marks[ES_SERVE_BLOCK_RUNS][ES_SERVE_MARK_MOST];
     size_t n_marks;
     int phase;       /* es_phase; -1 if no phase was given */
     int64_t step;    /* requested step; ES_STEP_LAST if none was given */
     size_t n_values; /* maximum number of values per series in the answer */
-    /* (n_figures) figures on one page, from the top */
+    /* the n_figures figures on one page, from top to bottom */
     es_figure_kind figures[ES_COMPOSITE_MOST];
     size_t n_figures;
     int format; /* es_format of a figure */

@@ -9,7 +9,7 @@
 #include "cli/serve/access.h"
 
 typedef struct es_serve_options {
-    char *const *roots; /* (n_roots) run files, folders and URLs */
+    char *const *roots; /* paths of n_roots run files and folders, or URLs */
     size_t n_roots;
     const es_rules_file *rules; /* thresholds and rules; NULL for the default
                                    thresholds and no rules */

@@ -41,8 +41,8 @@
 /* Minimum time in seconds between two searches for writers that have died;
    POLL_SHARE applies to these searches too. */
 #define WRITERS_LEAST 5
-/* Maximum interval in seconds at which changes are sent during a long poll of
- * the files. */
+/* While a poll of the files takes long, the changes found so far are sent at
+ * least this often, in seconds. */
 #define NEWS_MOST 0.5
 /* Maximum number of databases whose notifications are awaited; further
    databases are polled. */
@@ -51,7 +51,8 @@
  * of heads in these flags. */
 #define FLAGS_MOST 300
 #define HEADS_MOST 20000
-/* Maximum number of remembered alerts. */
+/* Maximum number of alerts whose ids are remembered, to avoid sending an alert
+ * twice. */
 #define ALERTS_MOST 16384
 
 typedef struct shown_run {
@@ -97,8 +98,8 @@ typedef struct watching {
                          not changed since they were sent (ES_SERVE_HEAD) */
     double published; /* time at which the last ES_SERVE_ROUND message was
                          sent */
-    void *alerts;     /* (n_alerts) tree (tsearch) of the ids of remembered
-                         alerts */
+    void *alerts;     /* (n_alerts) ids of the alerts that were found before, in
+                         a tree (tsearch) */
     size_t n_alerts;
     es_paths unsent; /* alerts as JSON texts (not paths), to be sent after their
                         runs */
@@ -223,8 +224,8 @@ static void receive_failure(void *user, const char *path)
     snprintf(reason, sizeof reason, "%s", es_message());
     if (add_file(&file, w, path) == ES_OK)
         set_problem(w, file, reason);
-    es_fail(ES_EIO, "%s", reason); /* restores the message, which the watcher
-                                      prints */
+    es_fail(ES_EIO, "%s", reason); /* sets the message again, because the
+                                      watcher will print it */
 }
 
 /* --- runs -----------------------------------------------------------------*/
@@ -717,8 +718,8 @@ static es_status receive_alert(void *user, const es_alert *alert)
 
 /* --- rounds ---------------------------------------------------------------*/
 
-/* Reads the files again in which the flags of some run must now be computed
- * again. */
+/* Reads those files again that contain a run whose flags are due to be
+ * recomputed. */
 static void judge_owed(watching *w)
 {
     for (size_t i = 0; i < w->n_shown; i++) {
@@ -736,8 +737,8 @@ static void judge_owed(watching *w)
     }
 }
 
-/* Returns the earliest time at which the flags of some run must be computed
- * again; infinity if all flags are up to date. */
+/* Returns the earliest time at which the flags of a run are due to be
+ * recomputed; infinity if all flags are up to date. */
 static double next_judgement(const watching *w)
 {
     double first = INFINITY;
@@ -748,8 +749,8 @@ static double next_judgement(const watching *w)
     return first;
 }
 
-/* Reads the files again whose writers have died: the death of a writer does not
-   change the file, so it would otherwise remain unnoticed. */
+/* Reads those files again whose writers have died. A writer's death does not
+ * change the file, so it would otherwise remain unnoticed. */
 static void find_dead_writers(watching *w)
 {
     for (size_t i = 0; i < w->n_shown; i++) {

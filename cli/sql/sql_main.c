@@ -22,7 +22,8 @@ enum { TABLE_ROWS = 4096 };
 #define QUERY_BYTES ((size_t)1 << 30)
 
 typedef struct arguments {
-    char **words; /* (n_words) run files and folders, followed by the query */
+    char **words; /* n_words words of the command line: run files and folders,
+                     followed by the query */
     size_t n_words;
     es_paths found; /* run files found in the folders; freed by
                        es_inputs_free */

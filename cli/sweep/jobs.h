@@ -32,7 +32,7 @@ typedef struct es_sweep_task {
 } es_sweep_task;
 
 typedef struct es_sweep_jobs {
-    es_sweep_task *tasks; /* (n) tasks, sorted by the name of the run */
+    es_sweep_task *tasks; /* n tasks, sorted by the name of the run */
     size_t n;
 } es_sweep_jobs;
 

@@ -86,8 +86,8 @@ static es_status make_name(char **out, const choice *chosen)
     }
     if (!*name)
         snprintf(name, sizeof name, "run");
-    /* "." would make a hidden file, "-" a name that programs parse as an
-     * option */
+    /* A "." at the start would make a hidden file, and a "-" a name that
+     * programs parse as an option. */
     if (name[0] == '.' || name[0] == '-')
         name[0] = '_';
     if (strlen(name) > ES_SWEEP_NAME_MAX)

@@ -69,15 +69,15 @@ typedef enum es_sweep_section {
 typedef struct es_sweep_option {
     es_sweep_section section;
     char *key;     /* key without leading dashes */
-    char **values; /* (n) values; only arch, seed and the keys of [grid] and
-                      [random] can have more than one value */
+    char **values; /* array of n values; only arch, seed and the keys of [grid]
+                      and [random] can have more than one value */
     size_t n;
     int line;
 } es_sweep_option;
 
 typedef struct es_sweep_spec {
     char *path;
-    es_sweep_option *options; /* (n) options in the order of the file */
+    es_sweep_option *options; /* n options in the order of the file */
     size_t n;
     size_t n_draws; /* number of draws for [random]; 0 if it is not set */
     bool is_wandb;  /* true if the spec was read from a sweep.yaml (wandb.h) */
@@ -129,7 +129,7 @@ typedef struct es_sweep_run {
 } es_sweep_run;
 
 typedef struct es_sweep_plan {
-    es_sweep_run *runs; /* (n) runs with unique names */
+    es_sweep_run *runs; /* array of n runs with unique names */
     size_t n;
 } es_sweep_plan;
 

@@ -31,8 +31,8 @@ bool es_sweep_print_log(FILE *stream, const char *folder, const char *name,
                         const char *ending);
 
 /**
- * Prints a line that reports how a run ended, which stays above the table that
- * is redrawn in place.
+ * Prints a line that reports how a run ended. The line stays above the table,
+ * which is redrawn in place.
  */
 void es_sweep_progress_end(es_sweep_progress *progress, const char *folder,
                            const es_sweep_view *view);

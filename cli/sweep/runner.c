@@ -1,6 +1,6 @@
 /* Contains the loop of a sweep on this machine: trains the requested number of
- * runs at a time, each in a process that start.c starts; requests that runs
- * with critical flags ("doomed" runs) stop; ends all training processes on a
+ * runs at a time, each in a process that start.c starts; requests a stop of
+ * runs with critical flags ("doomed" runs); ends all training processes on a
  * signal. */
 #include "analyzer/base/checked.h"
 #include "analyzer/base/kernel.h"
@@ -42,11 +42,11 @@ typedef struct runner {
     es_sweep_result *result;
     es_sweep_progress progress;
     worker *workers;      /* (n_workers) */
-    es_sweep_view *views; /* (n_workers) state of each worker's run; `name` is
-                             NULL while the worker is idle */
+    es_sweep_view *views; /* state of the run of each of the n_workers workers;
+                             its `name` is NULL while the worker is idle */
     size_t n_workers, n_working;
-    bool *done; /* (n) true for each run of the plan that was done before
-                   this sweep */
+    bool *done; /* n elements; true for each run of the plan that was done
+                   before this sweep */
     size_t next, n_done;
     int64_t started; /* start of the sweep (es_now_ms) */
     double did;      /* number of runs that have ended during this sweep; of a

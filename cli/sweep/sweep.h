@@ -25,15 +25,16 @@ typedef struct es_sweep_request {
     const char *run;               /* name of the run given by --run, or NULL */
     const char *rules_path;        /* path given by --rules, or NULL */
     es_rules_file own;             /* rules of `rules_path` */
-    const es_rules_file *rules; /* &own, or NULL for the default thresholds */
-    size_t n_at_once;           /* number of runs trained at a time; 0: one
+    const es_rules_file *rules; /* points to `own`, or is NULL for the default
+                                   thresholds */
+    size_t n_at_once;           /* number of runs trained at a time; if 0, one
                                    per processor, or as many as Slurm allows */
     bool status, slurm, dry_run;
     bool all;       /* true if the tables at the end include every run and the
                        distances between the runs */
     bool no_stop;   /* --no-stop: runs with critical flags are not stopped */
-    size_t n_draws; /* number of draws of a random search; 0: the number in
-                       the spec */
+    size_t n_draws; /* number of draws of a random search; if 0, the number in
+                       the spec is used */
     size_t grace;   /* seconds from a stop request until the process of a
                        `command` is terminated */
 } es_sweep_request;
@@ -41,7 +42,8 @@ typedef struct es_sweep_request {
 typedef struct es_sweep_result {
     size_t n_broken; /* number of runs whose training failed */
     size_t n_taken;  /* number of runs that another process is training */
-    int signal;      /* signal that ended the sweep early; 0: none */
+    int signal;      /* signal that ended the sweep early; 0 if there was
+                        none */
 } es_sweep_result;
 
 /**

@@ -39,7 +39,7 @@ typedef struct es_sweep_view {
                               "1/2/3/0", or "0/2/0/0 NaN 4" with 4 non-finite
                               heads */
     char flags[256];       /* names of the current flags; for a broken run, the
-                              reason of the failure */
+                              reason for the failure */
     bool doomed;           /* true if the run should be stopped, because it has
                               a critical flag or a rule whose action is stop
                               applies */

@@ -41,7 +41,7 @@ typedef enum part {
 } part;
 
 static const struct {
-    const char *title; /* title of the column; NULL: the name of the value
+    const char *title; /* title of the column; if NULL, the name of the value
                           shown */
     int width;
     int rank; /* if the width is not sufficient, columns with higher ranks are
@@ -55,8 +55,8 @@ static const struct {
 typedef struct sheet {
     const es_browse *browse;
     es_screen *screen;
-    const es_run_summary **shown; /* (n) runs with samples; other runs have a
-                                     line without values */
+    const es_run_summary **shown; /* runs with samples (n); runs without samples
+                                     have a line without values */
     size_t n;
     es_difference *differences; /* (n_differences) */
     size_t n_differences;
@@ -64,7 +64,7 @@ typedef struct sheet {
     es_run_labels labels;          /* labels of the runs `shown` */
     size_t keys[SETTINGS_MOST];    /* indices of the settings that have
                                       columns */
-    /* Number of settings that have columns; 0: one column shows the runs'
+    /* Number of settings that have columns; if 0, one column shows the runs'
      * labels instead. */
     size_t n_keys;
     int widths[SETTINGS_MOST];
@@ -222,8 +222,8 @@ static int part_width(const sheet *s, int p)
     return p != LAYERS ? parts[p].width : n < 6 ? 6 : (int)n;
 }
 
-/* Selects the columns that fit into the width, in the order of their ranks, and
- * arranges them from left to right. */
+/* Selects the columns that fit into the width, in the order of their priority,
+ * and arranges them from left to right. */
 static void place_parts(sheet *s)
 {
     int x = 2, rest;
@@ -493,8 +493,8 @@ static void put_titles(const sheet *s)
     }
 }
 
-/* Draws the legend of the heads' colours and of m; in a live view, also draws
- * the state and the keys. */
+/* Draws the legend of the heads' colours and of m, the largest entropy; in a
+ * live view, also draws the state and the keys. */
 static void put_footer(const sheet *s, int y, size_t first, size_t end)
 {
     static const char *const classes[] = {"<m/4", "<m/2", "<3m/4", "<=m"};

@@ -1,7 +1,6 @@
 /* Draws figures for the live view: summarises the watched runs, draws the
- * figure as a picture of the terminal's size, and draws this picture with
- * characters.
- * */
+ * figure as a picture of the terminal's size, and prints this picture as
+ * characters. */
 #include "cli/terminal/figure.h"
 
 #include "analyzer/base/checked.h"
@@ -97,8 +96,8 @@ static es_status load_runs(summaries *out, const es_figure_source *source)
 /* --- the drawing ----------------------------------------------------------*/
 
 /* Draws the picture at the size of the terminal. If the content does not fit
- * into that height, draws it SCROLLED_ROWS rows high, or at its natural height
- * if it does not fit into these rows either. */
+ * into the height of the terminal, draws it SCROLLED_ROWS rows high, or at its
+ * natural height if it does not fit into these rows either. */
 static es_status draw_picture(es_picture **out, es_figure_kind kind,
                               const es_run_summary *const *runs, size_t n,
                               const es_figure_source *source)
@@ -120,8 +119,8 @@ static es_status draw_picture(es_picture **out, es_figure_kind kind,
     return status;
 }
 
-/* Draws the chosen figure from the runs that it can show. If it can show none
- * of the runs, draws the next figure that can. */
+/* Draws the figure that the user has selected, with the runs that this figure
+ * can show. If it can show none of the runs, draws the next figure that can. */
 static es_status draw_runs(es_shown_figure *figure, const summaries *runs,
                            const es_figure_source *source)
 {
@@ -197,8 +196,9 @@ static int width_of_names(const es_shown_figure *figure, int first, int last)
     return width;
 }
 
-/* Writes the names of the figures that can show the runs, the chosen one in
- * bold. If the row is too narrow, names before the chosen one are left out. */
+/* Writes the names of the figures that can show the runs, and the selected name
+ * in bold. If the row is too narrow, names before the selected name are left
+ * out. */
 static void write_names(es_screen *screen, const es_shown_figure *figure)
 {
     int first = 0, x = 0;

@@ -48,8 +48,8 @@ void es_shown_figure_turn(es_shown_figure *figure, bool back);
 
 /**
  * Draws the figure again if it is stale or the terminal has another size. If no
- * figure can show the runs, figure->problem says so. Returns ES_OK or
- * ES_ENOMEM.
+ * figure can show the runs, figure->problem contains the reason. Returns ES_OK
+ * or ES_ENOMEM.
  */
 es_status es_shown_figure_update(es_shown_figure *figure,
                                  const es_figure_source *source) ES_MUST_USE;

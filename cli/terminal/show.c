@@ -19,8 +19,8 @@
 
 enum {
     INTERVAL = 500, /* milliseconds between two checks of the files */
-    /* Minimum pause after a check, as a multiple of the duration of the
-     * check. */
+    /* Minimum pause after a check of the files, as a multiple of the duration
+     * of the check. */
     LEAST_REST = 20,
     MANY = 10, /* number of samples by which Page Up and Page Down move the step
                   shown */
@@ -147,9 +147,8 @@ typedef struct binding {
                   ESC [, followed by the number `code` and ~ */
     unsigned char code;
     enum { QUIT, STEP, JUMP, PAUSE, SERIES, SCROLL, OPEN, SORT, FIGURE } action;
-    /* Its meaning depends on the action: the number of samples to move for
-     * STEP, the step to show for JUMP, and the direction for SERIES, SCROLL and
-     * FIGURE. */
+    /* The number of samples to move for the action STEP, the step to show for
+     * JUMP, and the direction for SERIES, SCROLL and FIGURE. */
     int64_t argument;
 } binding;
 
@@ -271,9 +270,9 @@ static es_status press_list(bool *done, view *v, const binding *key)
     return ES_OK;
 }
 
-/* Handles a key that concerns the figure: opens or closes it, chooses another
- * one, or scrolls it. Returns true if the key was handled. Every other key may
- * change the runs that the figure shows. */
+/* Handles a key that concerns the figure: opens or closes the figure, selects
+ * another figure, or scrolls. Returns true if the key was handled. Every other
+ * key may change the runs that the figure shows. */
 static bool press_figure(view *v, const binding *key)
 {
     es_shown_figure *figure = &v->figure;
@@ -434,7 +433,8 @@ static es_status draw_lines(es_screen **out, view *v, const es_tui *tui)
     return es_browse_draw(out, lines);
 }
 
-/* Draws the chosen figure of the runs in `tui`. */
+/* Draws the figure that the user has selected. `tui` contains the texts for the
+ * state and the keys. */
 static es_status draw_figure(es_screen **out, view *v, const es_tui *tui)
 {
     const es_figure_source source = {.runs = tui->runs,

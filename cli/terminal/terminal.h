@@ -47,7 +47,8 @@ bool es_terminal_has_cursor(void);
  */
 void es_tty_take(void);
 
-/** Restores the terminal's previous mode; does nothing without es_tty_take. */
+/** Restores the terminal's previous mode; does nothing if es_tty_take was not
+ *  called. */
 void es_tty_give_back(void);
 
 /**

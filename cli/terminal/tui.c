@@ -39,7 +39,7 @@ static void set_scale(es_heat_scale *out, const es_tui *tui)
             low = fmin(low, run->layers[k].min);
         out->ends_matter = strncmp(run->series, "entropy", 7) == 0;
     }
-    if (!(high > low)) /* true if all heads are 0 or not finite */
+    if (!(high > low)) /* true if the values of all heads are 0 or not finite */
         high = ceiling > low ? ceiling : low + 1;
     out->low = low;
     out->high = high;

@@ -20,7 +20,7 @@ typedef struct es_watched_lines {
                         read yet */
     size_t n;
     int64_t last;  /* last step read */
-    float *newest; /* (2,n) values of the sample at step `last`, followed by
+    float *newest; /* the n values at step `last`, followed by n values of
                       workspace */
 } es_watched_lines;
 

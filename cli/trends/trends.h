@@ -2,10 +2,12 @@
  * Implements `--trends`, which reports which layers of a run rise or fall, and
  * when they would pass a threshold of the flags if the trend continued.
  *
- * A trend is computed from at most 64 means over the second half of the steps
- * before the step shown, because the early steps do not indicate where a run is
- * heading. Each mean depends on earlier means, so p is too small; and a
- * straight line cannot predict a run whose learning rate decays.
+ * The samples in the second half of the steps before the step shown are divided
+ * into at most 64 groups of neighbouring samples, and a trend is fitted to the
+ * means of these groups. The first half is not used, because early steps do not
+ * indicate where a run is heading. The means are not independent of each other,
+ * so p is too small; and a straight line cannot predict a run whose learning
+ * rate decays.
  *
  * The member "trends" of `--json`:
  *
@@ -41,8 +43,8 @@ es_status es_trends_new(es_trends **out) ES_MUST_USE;
 void es_trends_free(es_trends *trends); /* trends may be NULL */
 
 /**
- * Reads the series that the summary shows, and adds the trends of its layers to
- * the set. Returns a status of es_cursor_next, or ES_ENOMEM.
+ * Reads the series that the summary shows. Adds the trend of each layer in this
+ * series to the set. Returns a status of es_cursor_next, or ES_ENOMEM.
  */
 es_status es_trends_add(es_trends *trends, es_reader *reader, size_t run,
                         const es_run_summary *summary) ES_MUST_USE;

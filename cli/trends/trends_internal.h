@@ -27,8 +27,8 @@ typedef struct es_run_trends {
     int64_t first, last;  /* range of steps from which the trends are
                              computed */
     double end;           /* step up to which the lines are drawn */
-    es_line_trend *lines; /* (n) trend of each layer, or one trend if the series
-                             has one value per step */
+    es_line_trend *lines; /* trend of each of n layers, or one trend if the
+                             series has one value per step */
     size_t n;
 } es_run_trends;
 

@@ -23,8 +23,8 @@ static const char *find_program(char out[PATH_MAX], const char *wanted)
     char self[PATH_MAX];
     if (es_process_self(self) && es_process_beside(out, self, "/" NAME))
         return out;
-    /* Search next to libentropyrecord, both in an installation and in the build
-     * folder. */
+    /* Search for the program next to libentropyrecord, both in an installation
+     * and in the build folder. */
     static const char here;
     Dl_info library;
     if (dladdr(&here, &library) && library.dli_fname &&

@@ -142,8 +142,8 @@ es_status es_recorder_push(es_recorder *recorder, int series, int64_t step,
     if (status < 0)
         return status;
     /* A series that is declared after the recorder has ended gets no number.
-     * The check would report its samples as a mistake of the caller, although
-     * they are merely lost. */
+     * check_sample would therefore report its samples as a mistake of the
+     * caller, although they are merely lost. */
     if (!is_gone(recorder))
         status = check_sample(recorder, series, step, values, n);
     if (status == ES_OK) {

@@ -151,9 +151,9 @@ static es_status check_options(const es_recorder_options *options)
     return ES_OK;
 }
 
-/* Maps a page that the kernel clears in a forked child. A process is the child
- * if the page is clear; checking this is cheaper than the system call
- * getpid. */
+/* Maps a page that the kernel clears in a forked child. A process that finds
+ * the page clear is therefore a child; this check is cheaper than the system
+ * call getpid. */
 static es_status make_guard(es_recorder *recorder)
 {
     void *page = mmap(NULL, 1, PROT_READ | PROT_WRITE,
@@ -307,8 +307,9 @@ es_status es_recorder_open(es_recorder **out, const es_recorder_options *given)
     return status;
 }
 
-/* Waits for the recorder's last message or its end. Gives up if the recorder
- * neither answers nor makes progress for answer_ms milliseconds. */
+/* Waits until the recorder has sent its last message or has ended. Gives up if
+ * the recorder neither answers nor makes progress for answer_ms
+ * milliseconds. */
 static es_answer await_end(es_recorder *recorder, es_run_status status)
 {
     const es_ring_words *words = recorder->ring.words;

@@ -76,7 +76,8 @@ typedef struct es_ring_words {
 
 typedef struct es_ring {
     es_ring_words *words;
-    unsigned char *data; /* (capacity) data, mapped twice in a row */
+    unsigned char *data; /* (capacity) bytes of data; the same memory is mapped
+                            a second time right after them */
     uint64_t capacity;   /* size of the data in bytes, which is a power of two
                             and at least a page */
     uint64_t position;   /* position at which this side writes or reads next */
@@ -137,8 +138,9 @@ void es_ring_detach(es_ring *ring);
 /* --- producer ------------------------------------------------------------- */
 
 /**
- * Copies a frame into the ring, together with its mark. Makes no system call
- * unless the consumer wants to be woken. Returns false if there is no space.
+ * Copies a frame into the ring, and sets the member `mark` of the copy. Makes
+ * no system call unless the consumer wants to be woken. Returns false if there
+ * is no space.
  */
 bool es_ring_write(es_ring *ring, const es_frame *frame, const void *payload);
 

@@ -10,9 +10,9 @@
 /**
  * Trains on random tokens in pairs of steps; settings->pairs is the number of
  * pairs. One step of a pair is measured and recorded, the other step is not;
- * the recorded step comes first in every other pair. Both steps train in the
- * same way. Prints medians, fastest steps, tokens/s and the share of recording,
- * in wall time and in CPU time of the training thread.
+ * the recorded step comes first in every other pair. Otherwise both steps do
+ * the same work. Prints medians, fastest steps, tokens/s and the relative cost
+ * of recording, in wall time and in CPU time of the training thread.
  *
  * On a shared machine, other processes delay both steps of a pair about
  * equally. The result is the Hodges-Lehmann estimate of the differences within

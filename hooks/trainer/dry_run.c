@@ -96,7 +96,7 @@ static es_status try_recording(const es_settings *settings)
     return try_run_file(settings->out);
 }
 
-/** Checks an existing checkpoint folder by opening it like a training run does;
+/** Checks an existing checkpoint folder by opening it as a training run does;
  *  opening writes nothing. */
 static es_status try_checkpoints(const es_trainer *trainer)
 {

@@ -46,9 +46,10 @@ typedef struct es_fuse_result {
  * Simplifies the model in settings->init and writes the result to
  * settings->fused, as a checkpoint at step 0 of a new run. settings->init is a
  * checkpoint, a folder of checkpoints, or weights that --init accepts. Both
- * models run settings->eval_batches micro-batches of held-out data, in fp32 on
- * the CPU, without emulated half precision. The file is written only if the
- * results are equal or an FFN was dropped; it appears complete or not at all.
+ * models are then evaluated on settings->eval_batches micro-batches of held-out
+ * data, in fp32 on the CPU, without emulated half precision. The file is
+ * written only if both models give equal results or an FFN was dropped; it
+ * appears complete or not at all.
  *
  *   watch  callbacks, of which on_warning and should_stop are called
  *

@@ -111,7 +111,7 @@ typedef struct progress {
     bool quiet;       /* true to print warnings but no progress */
     bool warns; /* true on the rank that prints the warnings of all ranks */
     int64_t n_steps, log_every;
-    /* first step that this process runs; -1 before any step */
+    /* number of the first step that this process completes; -1 before that */
     int64_t first_step;
     int n_heads, ctx;
     double started;

@@ -10,7 +10,8 @@
 #define SHARE(x) ((uint32_t)((x)*0x1p32))
 #define HIDDEN SHARE(0.15)
 #define MASKED SHARE(0.8)
-/* Probability that a chosen token becomes the mask or a random token. */
+/* Probability that a token which the model must predict is replaced by the mask
+ * or by a random token. */
 #define REPLACED SHARE(0.9)
 
 static void draw_words(uint32_t words[4], const es_masking *how, size_t i)
@@ -35,7 +36,8 @@ es_status es_mask_tokens(int32_t *tokens, int32_t *targets, size_t n,
                          const es_masking *how)
 {
     uint32_t words[4], least = UINT32_MAX;
-    size_t n_hidden = 0, next = n; /* `next`: token to hide if none is chosen */
+    size_t n_hidden = 0, next = n; /* `next`: the token to mask if random
+                                      masking selects no token */
     for (size_t i = 0; i < n; i++) {
         targets[i] = ES_NO_TARGET;
         if (tokens[i] == how->padding)

@@ -23,9 +23,11 @@ typedef struct probe {
     es_probe_result *result;
     es_losses losses;
     size_t n_layers, n_heads; /* n_heads is the number of heads of all layers */
-    double *entropies;        /* (L,H) entropies of the current micro-batch */
+    double *entropies;        /* entropies of the current micro-batch, shape
+                                 (L,H) */
     sums *heads;              /* (L,H), entropies */
-    sums *layers;      /* (L + 1) mean entropies of layers and of all heads */
+    sums *layers;      /* mean entropies of the L layers, and, as the last
+                          element, of all heads */
     sums ce, exact;    /* `exact` is set only with --inference polynomial */
     float *deviations; /* (L,H), standard deviations */
 } probe;

@@ -42,16 +42,18 @@ typedef struct es_probe_result {
     es_probe_spread ce; /* cross-entropy in nats */
     double accuracy;    /* share of images or tokens predicted correctly */
     int n_layers;
-    es_probe_layer *layers; /* (n_layers + 1) one row per layer, then a row for
-                               the whole model */
+    es_probe_layer *layers; /* (n_layers + 1) one element per layer, then one
+                               for the whole model */
     /* The next members are set with --inference polynomial only; the members
      * above then describe the evaluation with polynomials. */
     es_probe_spread exact; /* cross-entropy of exact inference */
     es_probe_site *sites;  /* (n_sites) */
     size_t n_sites;        /* number of polynomials; 0 for exact inference */
-    int *levels; /* (n_layers + 1) multiplicative levels (of encryption) that
-                    each layer needs, then the whole model */
-    es_settings settings; /* settings, completed by those of the model */
+    int *levels; /* (n_layers + 1) number of multiplicative levels of encryption
+                    that each layer needs, then the number for the whole
+                    model */
+    es_settings settings; /* given settings, completed by the settings of the
+                             loaded model */
     es_status recorded;   /* ES_OK if the run file is complete */
     char lost[ES_MESSAGE_MAX];
 } es_probe_result;

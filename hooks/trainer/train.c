@@ -389,7 +389,7 @@ static void take_up(loop *l, const es_checkpoint *from)
     l->result->last = state->last;
     l->result->eval = state->eval;
     if (state->step == l->trainer->settings.train.steps)
-        l->tried_step = state->step; /* this step has a checkpoint */
+        l->tried_step = state->step; /* this step already has a checkpoint */
     es_train_record_event(
         l->record, state->step, "resumed", ES_SEVERITY_INFO,
         es_resume_describe(text, sizeof text, from, &l->trainer->settings));

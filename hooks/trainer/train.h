@@ -19,8 +19,8 @@ typedef struct es_train_watch {
     /** Called with a one-line message about a failure that does not stop
      *  training. */
     void (*on_warning)(void *user, const char *message);
-    /** Called before each step. If the callback returns true, the run ends as
-     *  stopped. */
+    /** Called before each step. If the callback returns true, training ends and
+     *  the run's status becomes "stopped". */
     bool (*should_stop)(void *user);
     void *user;
 } es_train_watch;
@@ -53,8 +53,8 @@ typedef struct es_train_result {
  *
  * Evaluates before step 0, eval_every, ... and after the last step. Records
  * step 0, record_every, ..., the last step, and the first step whose loss is
- * not finite; training then continues for after_nan steps, and the run ends as
- * failed.
+ * not finite; training then continues for after_nan steps, and the run's status
+ * becomes "failed".
  *
  * Writes checkpoints to the folder settings->checkpoint, unless
  * settings->checkpoint is "", after every checkpoint_every steps and whenever
@@ -71,7 +71,7 @@ typedef struct es_train_result {
  *
  * Returns ES_OK if the training took place (see the result). Returns another
  * status if the training could not start, or if the token file or the device
- * failed; the run is then closed as failed, and after a failure of the device
+ * failed; the run's status is then "failed", and after a failure of the device
  * no checkpoint is written. A failure on one rank is returned on all ranks.
  */
 es_status es_train(es_train_result *result, const es_settings *settings,

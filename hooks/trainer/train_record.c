@@ -41,9 +41,9 @@ struct es_train_record {
     bool probes, scales;
     es_model_config config;
     const es_model *model;           /* owned by the trainer */
-    int numbers[N_PHASES][N_SERIES]; /* number of each series in the recorder */
-    int *members; /* (n_members) number in the recorder of the series of each
-                     individually recorded parameter value */
+    int numbers[N_PHASES][N_SERIES]; /* the recorder's number of each series */
+    int *members; /* (n_members) for each parameter value that is recorded
+                     individually, the recorder's number of its series */
     size_t n_members;
     es_status trouble; /* status of the first failure of the recorder */
     char message[ES_MESSAGE_MAX];
@@ -243,7 +243,7 @@ static void push_values(es_train_record *record, int series, int64_t step,
 }
 
 /** Sends the values of a detail (an optional series) if `measure` contains
- *  them, because some details are not measured in every record. */
+ *  them, because some details are not measured at every recorded step. */
 static void push_detail(es_train_record *record, int number, int64_t step,
                         es_measure *measure, es_detail detail)
 {

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the vocabulary size of a model for data with n_tokens tokens. Adds
- * the mask token for families that hide tokens. */
+/* Returns the vocabulary size of a model for data with n_tokens different
+ * tokens. For families that hide tokens, this includes the mask token. */
 static int find_vocabulary(es_model_config *config, int n_tokens)
 {
     if (!es_families[config->family].masks)

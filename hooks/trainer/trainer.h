@@ -31,13 +31,13 @@ typedef struct es_trainer {
     es_model *model;
     es_measure *measure;
     es_maps *maps;   /* attention maps; NULL if maps are not recorded */
-    bool takes_maps; /* add held-out micro-batches to `maps` too */
+    bool takes_maps; /* evaluations also add their passes to `maps` */
     /* (n_inputs) tokens or pixels, and their targets */
     int32_t *inputs, *targets;
     size_t n_inputs; /* number of elements of `inputs` and of
                       * `targets` for a micro-batch */
     int32_t *ahead;  /* (accumulate,2,B,T) micro-batches of ahead_step, drawn in
-                      * advance; NULL if too large */
+                      * advance; NULL if `accumulate` is too large */
     int n_ahead;     /* number of micro-batches in `ahead` */
     int64_t ahead_step;
     /* set by the caller: the next es_trainer_step may launch the following step
@@ -126,10 +126,10 @@ es_status es_trainer_step(es_trainer *trainer, es_step *out, int64_t step,
 es_status es_trainer_evaluate(es_trainer *trainer, es_losses *out) ES_MUST_USE;
 
 /**
- * Sets settings.ceiling of an encoder to the mean of ln(visible keys), in nats,
- * over the rows of the held-out micro-batches, or over the same number of
- * training micro-batches if there are no evaluations. Does nothing for other
- * families.
+ * Sets settings.ceiling of an encoder to the mean of ln(number of visible
+ * keys), in nats, over the rows of the held-out micro-batches, or over the same
+ * number of training micro-batches if there are no evaluations. Does nothing
+ * for other families.
  *
  *   ends  true if padding must be at the end of a sequence
  *

@@ -1,6 +1,7 @@
-/* Implements one training step, for train and bench: draws the step's
- * micro-batches, may launch the following step before the current step's
- * results are known, and handles steps that the back-end has skipped. */
+/* Implements one training step, for the verbs train and bench of entropy-train:
+ * draws the step's micro-batches, may launch the following step before the
+ * current step's results are known, and handles steps that the back-end has
+ * skipped. */
 #include "hooks/trainer/batches.h"
 #include "hooks/trainer/trainer.h"
 

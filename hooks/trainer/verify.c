@@ -256,8 +256,8 @@ static es_status set_parameters(run *r)
         es_status status = es_arrays_read_as(&values, &r->it.arrays, full,
                                              ES_NPY_F4, parameter.n_dims, dims);
         if (status == ES_OK) {
-            /* Temperatures in older cases may be zero or negative; replace them
-             * by FLT_MIN. */
+            /* Older cases may contain temperatures that are zero or negative,
+             * which have no logarithm; replace them by FLT_MIN. */
             if (is_log)
                 es_temperatures_to_logs(values.data, values.n, FLT_MIN);
             status = es_model_set(r->model, i, values.data, values.n);
@@ -347,8 +347,8 @@ static es_status compare_numbers(run *r)
     return status;
 }
 
-/* Compares the range of each kind of input with the array out/range_NAME (L),
- * if the case has this array. */
+/* Compares the range of each layer's scores, activation inputs and norm inputs
+ * with the arrays out/range_NAME (L) that the case has. */
 static es_status compare_ranges(run *r)
 {
     static const char *const names[ES_N_RANGES] = {

@@ -27,7 +27,7 @@ typedef struct es_tolerance {
  * by 32 eps times its norm plus eps / 16 per entry, where eps is the distance
  * from 1 to the next larger number. This covers the sum of all roundings of eps
  * / 2 between the embedding and its gradient, even for a gradient whose two
- * terms nearly cancel.
+ * terms nearly cancel. The relative and the absolute tolerance are:
  *
  *   fp32  1e-4     1e-6
  *   tf32  0.03125  6.1e-5   eps = 2^-10
@@ -89,12 +89,13 @@ typedef struct es_verify_case {
 } es_verify_case;
 
 /**
- * Opens a folder or a file and reads its text, tokens and targets. If the text
- * has "renormalised": true, the case's entropies are computed from weights that
- * sum to one, as in the model; in other cases of PowerSoftmax they are computed
- * from the weights that attention applies. Returns ES_OK, ES_EIO, ES_EFORMAT or
- * ES_EUSAGE; ES_EUSAGE means that no model can have the architecture or a size.
- * The caller frees the case even after an error.
+ * Opens a reference case, which is a folder or a file, and reads its text,
+ * tokens and targets. If the text has "renormalised": true, the case's
+ * entropies are computed from weights that sum to one, as in the model; in
+ * other cases of PowerSoftmax they are computed from the weights that attention
+ * applies. Returns ES_OK, ES_EIO, ES_EFORMAT or ES_EUSAGE; ES_EUSAGE means that
+ * no model can have the architecture or a size. The caller frees the case even
+ * after an error.
  */
 es_status es_verify_case_read(es_verify_case *out,
                               const char *path) ES_MUST_USE;

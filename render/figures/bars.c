@@ -52,8 +52,8 @@ typedef struct bars_sheet {
     double pitch;        /* distance between the left edges of groups */
     /* Distance between the left edges of bars in a group. */
     double bar;
-    bool beside; /* true if a segment of a stack is too low for its text,
-                    which is then to the right of the stack */
+    bool beside; /* true if a segment of a stack is not high enough for its
+                    text, which is then drawn to the right of the stack */
     bool turned; /* true if group labels are rotated because they would not
                     fit otherwise */
     printing print;
@@ -142,8 +142,8 @@ void es_draw_pattern(es_picture *picture, es_theme theme, size_t series,
 /*
  * Lays out the legend above the panels: swatches with the names of the series,
  * on as many lines as needed. A name that is longer than a line is cut. Draws
- * the legend if the page has a picture. Returns its height, 0 if all names are
- * empty.
+ * the legend if the page has a picture. Returns the legend's height, which is 0
+ * if all names are empty.
  */
 static double lay_legend(const es_page *page)
 {
@@ -209,14 +209,15 @@ static void draw_text_above(const bars_sheet *sheet, const es_box *bar,
                     turned ? 90 : 0, canvas->colors->ink, text);
 }
 
-/* The space for texts to the right of a stack: from its upper end down to the
- * upper edge of the previous text. */
+/* The space for texts to the right of a stack: from the upper end of the stack
+ * down to the upper edge of the previous text. */
 typedef struct beside {
     double top, bottom;
 } beside;
 
-/* Draws, to the right of the stack, the text of a segment that is too low to
- * contain it. Leaves the text out if it does not fit next to its segment. */
+/* Draws, to the right of the stack, the text of a segment that is not high
+ * enough to contain it. Leaves the text out if it does not fit next to its
+ * segment. */
 static void draw_text_beside(const bars_sheet *sheet, const char *text,
                              const es_box *area, beside *space)
 {
@@ -369,8 +370,8 @@ static double largest(const es_bars *figure)
     return isfinite(most) && most > 0 ? most : 1;
 }
 
-/* Returns true if, before scaling, a segment of a stacked bar is too low for
- * its text. */
+/* Returns true if, before scaling, a segment of a stacked bar is not high
+ * enough for its text. */
 static bool has_low_parts(const es_bars *figure, double most)
 {
     double height = figure->n_panels > 1 ? MANY_HEIGHT : ONE_HEIGHT;

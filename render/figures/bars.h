@@ -4,7 +4,8 @@
 
 #include "render/figures/axis.h"
 
-/** One bar. `text` and `brief` are printed forms of its value. */
+/** One bar. `text` and `brief` are the full and the short printed form of its
+ *  value. */
 typedef struct es_bar {
     double value;     /* >= 0; if not finite, only the text is drawn */
     const char *text; /* the value in full, such as "73.6%"; may be NULL */
@@ -19,18 +20,18 @@ typedef struct es_bar {
 typedef struct es_bars_panel {
     const char *title, *subtitle; /* may be NULL */
     const es_bar *bars;           /* (n_groups,n_series) */
-    /* (n_groups) texts above the stacks; or NULL. */
+    /* Texts above the stacks of the n_groups groups; or NULL. */
     const char *const *totals;
 } es_bars_panel;
 
 typedef struct es_bars {
     es_figure_style style;
-    /* (n_panels) panels, drawn side by side with one scale. */
+    /* The n_panels panels, drawn side by side with one scale. */
     const es_bars_panel *panels;
     size_t n_panels;
-    const char *const *groups; /* (n_groups) labels below the groups */
+    const char *const *groups; /* labels below the n_groups groups */
     size_t n_groups;
-    const char *const *series; /* (n_series) names in the legend; if all are "",
+    const char *const *series; /* n_series names in the legend; if all are "",
                                   there is no legend */
     size_t n_series;
     bool stacked;

@@ -125,7 +125,7 @@ enum { COMPARED_MOST = 48 };
  * two samples. */
 typedef struct equals {
     size_t n;    /* number of lines that coincide, including this line */
-    size_t rank; /* index of the given line among these lines */
+    size_t rank; /* index of the given line among the coinciding lines */
 } equals;
 
 static bool are_equal(const es_curve *a, const es_curve *b, size_t k)
@@ -347,8 +347,8 @@ static void set_upright(const es_curves_sheet *sheet, es_curves_block *b)
 /* --- x --------------------------------------------------------------------*/
 
 /* Sets the x axis of a panel, with as many ticks at whole numbers as there is
- * space for labels. If all samples have the same step, it is in the middle of
- * the axis. */
+ * space for labels. If all samples have the same step, this step is in the
+ * middle of the axis. */
 static void set_across(es_curves_block *b)
 {
     double range = b->last - b->first;
@@ -398,8 +398,10 @@ typedef struct plotter {
     const es_curves_sheet *sheet;
     const es_curves_block *block;
     size_t n_columns;
-    double *pairs; /* (PATH_MOST * n_columns,2) points or spans of one line */
-    double *wide;  /* (n_columns,2) spans, widened by the width of the pen */
+    double *pairs; /* (PATH_MOST * n_columns,2) points of one line, or for each
+                      column the interval of y that the line fills */
+    double *wide;  /* (n_columns,2) the same intervals, widened by the width of
+                      the pen */
     bool *marked;  /* (n_columns) true if the column has a mark for NaN or
                       infinity at the lower edge */
     marks *marks;  /* the marks that are already drawn */
@@ -411,7 +413,7 @@ typedef struct pen {
     const es_curve *curve;
     es_color color;
     double line_width;
-    bool sparse; /* true: every sample gets a dot or mark */
+    bool sparse; /* true if every sample gets a dot or mark */
 } pen;
 
 static double sample_x(const plotter *p, const es_curve *curve, size_t i)

@@ -20,17 +20,18 @@ typedef struct es_curve {
     /* Name in the legend, such as "layer 3"; NULL: not in the legend. */
     const char *label;
     const int64_t *x;    /* (n) increasing; borrowed */
-    const float *values; /* (n) NaN, infinite and missing values leave a gap;
-                            NaN and infinity are also marked at the lower
+    const float *values; /* n values; NaN, infinite and missing values leave a
+                            gap; NaN and infinity are also marked at the lower
                             edge */
     size_t n;
-    const float *low, *high; /* (n) bounds of a shaded area, which is drawn
-                                where both are finite; NULL: no area */
-    /* trend of the line: a straight line, drawn dashed in the same colour, with
+    const float *low, *high; /* n lower and n upper bounds of a shaded area,
+                                which is drawn where both are finite; NULL: no
+                                area */
+    /* Trend of the line: a straight line, drawn dashed in the same colour, with
      * a shaded area between its low and high; borrowed; NULL: no trend */
     const struct es_curve *trend;
-    /* (n) values of the samples around which a ring is drawn, missing for all
-     * other samples; NULL: no rings */
+    /* n values: the values of the samples around which a ring is drawn, missing
+     * for all other samples; NULL: no rings */
     const float *spikes;
     es_pen pen;
     size_t color; /* index of the colour, used with ES_CURVES_BY_CATEGORY */
@@ -38,7 +39,8 @@ typedef struct es_curve {
 
 typedef struct es_curves_panel {
     const char *title, *subtitle; /* may be NULL */
-    /* (n_curves) lines; their order determines the colours by depth. */
+    /* The n_curves lines; with ES_CURVES_BY_DEPTH, their order determines the
+     * colours. */
     const es_curve *curves;
     size_t n_curves;
 } es_curves_panel;
@@ -57,19 +59,20 @@ typedef enum es_curves_colors {
 
 typedef struct es_curves {
     es_figure_style style;
-    /* (n_panels) panels, drawn side by side with one y scale. */
+    /* The n_panels panels, drawn side by side with one y scale. */
     const es_curves_panel *panels;
     size_t n_panels;
     /* Name of the y axis, such as "entropy (nats)"; may be NULL. */
     const char *y_text;
     es_labels y_labels; /* number format; ES_LABELS_COUNT: only whole numbers */
-    bool logarithmic;   /* scale of the y axis; if logarithmic, zeros are drawn
+    bool logarithmic;   /* true for a logarithmic y axis; zeros are then drawn
                            on a separate line below the smallest power of ten */
     bool own_scales;    /* each panel has its own y scale */
-    /* (n_panels) upper limits of the panels' y axes, which then fit the lower
-     * values and need not begin at zero; where lines leave an axis, an arrow
-     * above the plot has their largest value. Not finite: no limit. NULL: no
-     * limits. Several panels with limits need own_scales. */
+    /* Upper limits of the y axes of the n_panels panels. The rest of the axis
+     * is fitted to the values below the limit and need not begin at zero. Where
+     * lines exceed the limit, an arrow above the plot shows their largest
+     * value. A limit that is not finite is ignored; NULL: no limits. Several
+     * panels with limits need own_scales. */
     const double *limits;
     const char *x_text; /* NULL: "step" */
     es_curves_colors colors;

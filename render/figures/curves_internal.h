@@ -1,5 +1,5 @@
-/** Declares the layout of a line chart, which the chart's files and tests
- *  share. */
+/** Declares the layout of a line chart, for the sources that draw line charts
+ *  and for their tests. */
 #ifndef ES_CURVES_INTERNAL_H
 #define ES_CURVES_INTERNAL_H
 
@@ -37,7 +37,7 @@ typedef struct es_curves_sheet {
     size_t n_named;
     size_t n_categories; /* one more than the largest `color` of a curve */
     size_t n_entries;    /* number of named curves that have a label */
-    /* The legend is a list, which may be placed below the panels. */
+    /* True if the legend is a list, which may be placed below the panels. */
     bool movable;
     bool below; /* the legend is below the panels */
     /* True if the legend to the right of the panels is a list of lines, false
@@ -54,7 +54,8 @@ typedef struct es_curves_sheet {
 #define ES_LEGEND_LINE 11.0      /* height of a line of the legend */
 #define ES_LEGEND_SWATCH 12.0
 #define ES_LEGEND_GAP 14.0
-/* Maximum number of lines coloured by depth that a legend lists. */
+/* Maximum number of lines that a legend lists if the lines are coloured by
+ * depth. */
 #define ES_LISTED_MOST 16
 #define ES_MARK_RADIUS 2.4
 #define ES_DASH 4.0 /* length of the dashes of a dashed line */
@@ -73,7 +74,7 @@ bool es_curve_is_marked(const es_curves_sheet *sheet, const es_curve *curve);
 /**
  * Draws the mark of a category at (x, y): one of ES_N_MARKS shapes, some of
  * which are filled with the background colour. If `hollow` is true, draws only
- * the outline, so that what lies below remains visible.
+ * the outline, so that marks underneath remain visible.
  */
 void es_draw_mark(const es_canvas *canvas, double x, double y, size_t category,
                   es_color color, bool hollow);

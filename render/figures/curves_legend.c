@@ -82,7 +82,7 @@ bool es_curve_is_marked(const es_curves_sheet *sheet, const es_curve *curve)
 
 typedef struct outline {
     int n;       /* corners; 0: a cross */
-    double turn; /* angle of the first corner, in quarter turns */
+    double turn; /* angle of the mark's first corner, in quarter turns */
     bool open;   /* the shape is filled with the background colour */
 } outline;
 

@@ -46,7 +46,7 @@ typedef struct heatmap_sheet {
     const es_heatmap *figure;
     heatmap_block *blocks; /* (n_panels) */
     es_color_scale scale;
-    /* True: panels are thumbnails without numbers and axes. */
+    /* True if the panels are thumbnails without numbers and axes. */
     bool small;
     /* Note, followed by the subtitle that all thumbnails share. */
     char note[640];

@@ -7,7 +7,8 @@
 /** A small plot to the right of a heatmap, with one dot per layer. */
 typedef struct es_heatmap_side {
     const char *text; /* name below the plot, such as "mean" */
-    /* (L) values; borrowed; values that are not finite have no dot. */
+    /* One value for each layer; borrowed. Values that are not finite have no
+     * dot. */
     const float *values;
     double low, high; /* ends of the axis */
 } es_heatmap_side;
@@ -16,17 +17,17 @@ typedef struct es_heatmap_side {
 typedef struct es_heatmap_panel {
     const char *title;    /* architecture or name of the run; may be NULL */
     const char *subtitle; /* such as "step 400"; may be NULL */
-    const float *values;  /* (L,H) values, layer 0 at the top; borrowed; NaN and
+    const float *values;  /* values (L,H), layer 0 at the top; borrowed; NaN and
                              infinity are hatched, missing cells are blank */
     int n_layers, n_heads;
 } es_heatmap_panel;
 
 typedef struct es_heatmap {
     es_figure_style style;
-    /* (n_panels) panels; L and H may differ between them. */
+    /* Panels (n_panels); L and H may differ between them. */
     const es_heatmap_panel *panels;
     size_t n_panels;
-    /* (n_panels,n_sides) small plots to the right of the panels. */
+    /* Small plots to the right of the panels; (n_panels,n_sides). */
     const es_heatmap_side *sides;
     size_t n_sides;
     double low, high; /* ends of the shared colour scale; values outside
@@ -37,8 +38,8 @@ typedef struct es_heatmap {
     const char *scale_text;
     /* Note below the chart, such as "max = 3.87 (observed)"; may be NULL. */
     const char *note;
-    /* (n_panels) lists of letters, or NULL. A list is NULL or has (L) letters,
-     * each of which is printed after the number of its layer. */
+    /* One list of letters for each panel, or NULL. A list is NULL or has one
+     * letter for each layer, which is printed after the number of the layer. */
     const char *const *marks;
 } es_heatmap;
 

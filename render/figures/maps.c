@@ -1,4 +1,4 @@
-/* Draws attention maps as square images. Keys are from left to right, queries
+/* Draws attention maps as square images. Keys run from left to right, queries
  * from top to bottom. */
 #include "render/figures/maps.h"
 
@@ -9,7 +9,8 @@
 /* Sizes of the chart before scaling, in points. */
 #define SIDE 104.0
 #define SMALL_SIDE 52.0
-#define PANELS_MOST 24 /* maximum number of panels of normal size */
+/* With more panels than this number, all panels are small. */
+#define PANELS_MOST 24
 #define LEAST_FACTOR 0.15
 #define SMALL_COLUMNS 8
 #define TICKS 3

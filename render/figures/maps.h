@@ -8,9 +8,10 @@
 /** One map. */
 typedef struct es_map_panel {
     const char *title, *subtitle; /* may be NULL */
-    const float *values; /* (size,size) weights, query 0 at the top; borrowed;
-                            NaN and infinity have the alarm colour, missing
-                            cells are blank; NULL: no map, the panel is empty */
+    const float *values; /* weights of shape (size,size), query 0 at the top;
+                            borrowed; NaN and infinity have the alarm colour,
+                            missing cells are blank; NULL: no map, the panel is
+                            empty */
     int size;
     int n_ctx; /* number of tokens along each side */
 } es_map_panel;

@@ -23,15 +23,17 @@
 #define MOST_LAYERS 144.0
 #define TIME_WIDTH 110.0
 #define LEAST_FACTOR 0.01
-/* Below this width factor, rows are lower than ROW. */
+/* If the factor of the page width is smaller than this, the height of the rows
+ * is less than ROW. */
 #define FLAT_FACTOR 0.02
 #define HEADER 15.0
 #define TICKS 15.0      /* height of the ticks below the table */
 #define LEGEND_TOP 15.0 /* gap between the ticks and the legend */
 #define LEAST_TEXT 0.6  /* minimum font size, relative to the natural size */
-/* Minimum scale factor of the widths at which there is a status column. */
+/* The status column is drawn only if the widths are scaled by at least this
+ * factor. */
 #define STATUS_FACTOR 0.5
-/* Minimum scale factor of the widths at which values are printed. */
+/* Values are printed only if the widths are scaled by at least this factor. */
 #define NUMBER_FACTOR 0.25
 #define LEAST_COLUMN 0.5 /* minimum relative width of a text column */
 

@@ -66,7 +66,8 @@ typedef struct es_overview {
     /* Name of the layers' values, such as "entropy (nats)"; or NULL. */
     const char *scale_text;
     const char *note; /* may be NULL */
-    /* Draw only settings, and wide bars of heads with percentages. */
+    /* Draw only the columns of settings, and wide bars that show the heads of
+     * each run with percentages. */
     bool heads_only;
 } es_overview;
 

@@ -17,7 +17,8 @@ typedef struct es_overview_sheet {
     es_color_scale scale;
     double *text_widths; /* (n_columns + 3) natural widths of the columns for
                             settings, value, flag and status */
-    /* (n_columns + 3) left ends and widths of these columns on the page. */
+    /* (n_columns + 3) left ends and widths on the page of the columns of
+     * text_widths. */
     es_overview_span *texts;
     es_overview_span dots, heads, layers, time;
     es_overview_span beside; /* column for percentages that are too wide for

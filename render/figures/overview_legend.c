@@ -3,7 +3,7 @@
 #include "render/figures/overview_internal.h"
 
 #define LEGEND_LINE 12.0
-#define RAMP_WIDTH 64.0 /* width of the colour ramp of the layers */
+#define RAMP_WIDTH 64.0 /* width of the ramp of the layer colours */
 
 /* The entries of the legend. The first entries are the shares of heads. */
 enum {

@@ -126,8 +126,9 @@ bool es_overview_is_beside(double share, double width)
            share * width;
 }
 
-/* Prints the percentage of a part of the bar: at x, the centre of this part, or
- * next to the bar at *beside, after a square in the part's colour. */
+/* Prints the percentage that belongs to a part of the bar. If the text fits
+ * into the part, it is centred at x; otherwise it is printed next to the bar,
+ * at *beside, after a square in the part's colour. */
 static void print_share(const es_overview_sheet *s, double share, double x,
                         double y, es_color fill, double *beside)
 {

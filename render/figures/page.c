@@ -19,7 +19,7 @@
 #define TITLE_MOST 150.0 /* maximum width of a panel widened for its title */
 #define KEY_LINE 12.0
 #define SWATCH 8.0
-#define KEY_TEXT (SWATCH + 4) /* from a legend key's left end to its text */
+#define KEY_TEXT (SWATCH + 4) /* distance from a key's left end to its text */
 #define KEY_GAP 14.0
 #define CUT_NOTE 14.0 /* height of a note that has one line */
 #define NOTE_GAP 8.0  /* space above a long note */
@@ -203,7 +203,8 @@ static double place_down(es_page *page, double factor)
 }
 
 /* Finds the largest scale factor at which `place` needs at most `wanted`
- * points, and places the page with it. Returns 0 if there is no such factor. */
+ * points, and lays out the page with it. Returns 0 if there is no such
+ * factor. */
 static double solve_factor(es_page *page, double wanted,
                            double (*place)(es_page *page, double factor))
 {
@@ -252,7 +253,7 @@ static double flatten(es_page *page, double across)
 
 /* Returns the number of columns for a page of limited height: `best`, unless
  * the page would then be too high. In that case, increases the number until the
- * page is low enough or the panels would become illegible. */
+ * page is low enough or more columns would make the panels illegible. */
 static size_t lower(es_page *page, size_t best, size_t most)
 {
     const double tallest = page->style->tallest, width = page->style->width;

@@ -8,11 +8,11 @@
 
 /** A grid of values: rows (layers or heads) by columns of time. */
 typedef struct es_raster_grid {
-    const float *values; /* (n_rows,n_columns) values, row 0 at the top;
-                            borrowed; NaN and infinity have the alarm colour,
-                            missing cells are blank */
-    const float *levels; /* (n_rows) reference level of each row; merged cells
-                            show the value farthest from this level */
+    const float *values; /* values of shape (n_rows,n_columns), row 0 at the
+                            top; borrowed; NaN and infinity have the alarm
+                            colour, missing cells are blank */
+    const float *levels; /* reference level of each row; merged cells show the
+                            value farthest from this level */
     size_t n_rows;       /* 0: no grid */
 } es_raster_grid;
 
@@ -30,7 +30,8 @@ typedef struct es_raster_panel {
 
 typedef struct es_raster {
     es_figure_style style;
-    const es_raster_panel *panels; /* (n_panels) panels, drawn side by side */
+    const es_raster_panel *panels; /* array of n_panels panels, drawn side by
+                                      side */
     size_t n_panels;
     double low, high; /* ends of the shared colour scale, as in a heatmap */
     bool logarithmic;

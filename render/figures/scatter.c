@@ -98,7 +98,7 @@ static const side of_front[N_SIDES] = {{-1, 0},  {-1, 1}, {0, 1},  {1, 1},
 /* Distances at which a label is tried if a line connects it to its point. */
 static const double rings[] = {12, 20, 30, 42, 58, 76};
 #define N_RINGS (sizeof rings / sizeof *rings)
-/* Number of elements of `rings` at which labels keep the distance CLEAR from
+/* At the first N_CLEAR of these distances, labels keep the distance CLEAR from
  * other points. */
 #define N_CLEAR 3
 
@@ -454,7 +454,8 @@ static void set_axes(scatter_sheet *sheet)
     }
 }
 
-/* If only the width is requested, the height changes less than the width. */
+/* If only the width of the page is requested, the height changes by a smaller
+ * factor than the width. */
 static double height_of(es_page *page, size_t i, double factor)
 {
     (void)i;

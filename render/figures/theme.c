@@ -80,8 +80,9 @@ es_color es_theme_category(es_theme theme, size_t i)
     return categories[theme][i % ES_N_CATEGORIES];
 }
 
-/* Choose by lightness, not by contrast ratio: the ratio would require black on
- * blue-green, where white is easier to read. */
+/* Returns the colour for text on a filled area. Chooses it by lightness, not by
+ * contrast ratio, which would require black on blue-green, where white is
+ * easier to read. */
 es_color es_text_on(es_color fill)
 {
     const es_colors *light = &themes[ES_THEME_LIGHT];

@@ -64,9 +64,9 @@ typedef struct es_figure_style {
      * is given, the content is scaled to it; if that would make the panels too
      * small, they are arranged in fewer columns */
     double width, height;
-    /* maximum height in points if no height is requested: a higher page gets
-     * more columns and flatter plots, as long as the plots stay legible; 0: no
-     * limit */
+    /* maximum height in points if no height is requested: a page that would be
+     * taller gets more columns and flatter plots, as long as the plots stay
+     * legible; 0: no limit */
     double tallest;
     /* factor by which the finished page is enlarged, including text and lines,
      * for slides; 0: not enlarged */

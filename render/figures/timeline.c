@@ -20,7 +20,7 @@
 #define LEAST_FACTOR 0.3
 #define COLUMN 0.5 /* column width of a series with many samples */
 #define TICKS 3
-#define LEAST_TICK 9.0 /* minimum height per tick of a small plot */
+#define LEAST_TICK 9.0 /* minimum height of a small plot per tick */
 
 typedef struct timeline_sheet {
     es_page page;
@@ -146,7 +146,7 @@ static void draw_plot(const timeline_block *b, const es_timeline_plot *plot,
     es_axis values = value_axis(plot, box);
     es_draw_upright(b->canvas, box, &values, true, NULL);
     draw_line(b, plot, &values);
-    /* Mark NaN and infinity at the bottom; adjacent ones share one mark. */
+    /* Mark NaN and infinity at the bottom; adjacent values share one mark. */
     for (size_t i = 0, to; i < plot->n; i = to + 1) {
         to = i;
         while (to < plot->n && !shown(plot, to) &&

@@ -8,8 +8,8 @@
 typedef struct es_timeline_plot {
     const char *text;     /* "max_logit" */
     const int64_t *steps; /* (n) increasing; borrowed */
-    const float *values;  /* (n) values; NaN and infinity are marked at the
-                             bottom, missing values are gaps */
+    const float *values;  /* the values at these steps; NaN and infinity are
+                             marked at the bottom, missing values are gaps */
     size_t n;
     bool logarithmic; /* logarithmic y axis; values <= 0 are at the bottom */
 } es_timeline_plot;
@@ -35,10 +35,10 @@ typedef struct es_timeline_panel {
     const char *title, *subtitle;  /* may be NULL */
     const es_timeline_plot *plots; /* (n_plots) */
     size_t n_plots;
-    /* (n_bars) flags, sorted by lane and then by step. */
+    /* The n_bars flags, sorted by lane and then by step. */
     const es_timeline_bar *bars;
     size_t n_bars;
-    const es_timeline_mark *marks; /* (n_marks) events, sorted by step */
+    const es_timeline_mark *marks; /* the n_marks events, sorted by step */
     size_t n_marks;
     /* Text below the panel, such as the order of the first flags, "collapse 130
        -> nan 158"; may be NULL. */
@@ -50,7 +50,7 @@ typedef struct es_timeline {
     es_figure_style style;
     const es_timeline_panel *panels; /* (n_panels) */
     size_t n_panels;
-    /* (n_lanes) names of the lanes of every panel, from the top. */
+    /* Names of the n_lanes lanes of every panel, from the top. */
     const char *const *lanes;
     size_t n_lanes;
 } es_timeline;

@@ -58,8 +58,8 @@ simplify SM+ScFuFFN
 simplify SM+ScFuFFNi2 --drop 10-11
 simplify SM+ScFuFFNi4 --drop 8-11
 simplify SM+ScFuFFNi6 --drop 6-11
-# For comparison: SM+ScFFN, unchanged, with as many further steps as
-# SM+ScFuFFNi6 has had.
+# For comparison, SM+ScFFN is trained further, unchanged, for the number of steps that led
+# from it to SM+ScFuFFNi6.
 [ -e longer/begin ] || train longer SM+ScFFN $((4 * brief)) --init SM+ScFFN/*.safetensors --lr 1e-3
 
 path=(SM+LN+G SM+LN+R SM+R SM+ScFFN SM+ScFuFFN SM+ScFuFFNi2 SM+ScFuFFNi4 SM+ScFuFFNi6)

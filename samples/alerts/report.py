@@ -91,8 +91,9 @@ class Training:
                 >= self.heads / 2]
 
     def died_for_long(self):
-        """Returns true if a layer is near zero for long: in some window of a twentieth
-        of the run, the medians of at least half of the layer's heads are near zero."""
+        """Returns true if a layer is near zero for a long time: in some window of a
+        twentieth of the run, the medians of at least half of the layer's heads are
+        near zero."""
         width = max(len(self.entropy) // 20, 3)
         rows = [row for _, row in self.finite]
         for start in range(0, len(rows) - width + 1, max(width // 3, 1)):

@@ -195,7 +195,7 @@ es_status es_synthetic_write(es_writer *writer, const es_synthetic *history,
     const es_run_info info = {
         .name = name,
         .config = config,
-        .program = "entropy-scan import", /* imported runs are judged for flags
+        .program = "entropy-scan import", /* imported runs are checked for flags
                                              even if they are short */
         .n_layer = history->run.n_layers,
         .n_head = history->run.n_heads,

@@ -31,7 +31,8 @@ typedef struct es_synthetic {
     const char *kind;
     es_judge_run run;
     es_truth truth;
-    size_t n_samples, n_entropy; /* n_entropy: L*H, or L for layer means */
+    size_t n_samples, n_entropy; /* n_entropy is L * H, or L if a sample has
+                                    only layer means */
     int64_t *steps;              /* (n_samples) */
     float *entropy;              /* (n_samples,n_entropy) nats */
     float *max_logit;            /* (n_samples,L,H) */

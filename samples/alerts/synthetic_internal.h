@@ -22,11 +22,14 @@ typedef struct es_making {
 enum es_synthetic_option {
     NO_CTX = 1,
     NO_PLAN = 2,
-    MEANS = 4, /* records the mean of each layer instead of heads */
+    MEANS = 4, /* the history contains the mean of each layer instead of
+                  heads */
     ONE_HEAD = 8,
-    COMPLETE = 16,  /* the run reached its planned steps, if a plan is known */
-    ANY_HEADS = 32, /* allows fewer than three layers and heads */
-    /* The labels have the same meaning as the members of es_truth. */
+    COMPLETE = 16,  /* the run reached its planned number of steps, if it has
+                       one */
+    ANY_HEADS = 32, /* the model may have fewer than three layers or heads */
+    /* The following labels state what the history contains, like the members of
+     * es_truth. */
     NONFINITE = 64,
     COLLAPSE = 128,
     STANDS = 256,
@@ -52,7 +55,7 @@ size_t es_making_below(es_making *m, size_t n);           /* 0..n-1 */
 size_t es_making_count(es_making *m, size_t a, size_t b); /* a..b */
 
 /** Fills in healthy heads with correlated noise. The heads begin at the ceiling
- *  and reach their levels after the share `down` of the samples. */
+ *  and reach their final levels after the share `down` of the samples. */
 void es_making_fill(es_making *m, double down);
 
 #endif

@@ -50,9 +50,9 @@ static float *row_of(es_making *m, size_t i, size_t l)
     return m->x + i * m->n_values + l * m->n_heads;
 }
 
-/* Draws the final levels of heads. Layer 0 has the highest levels and layer 1
-   the lowest, as in the published models; at most one head in eight is near the
-   ceiling. */
+/* Draws the final entropies of heads. Layer 0 has the highest entropies and
+   layer 1 the lowest, as in the published models; at most one head in eight is
+   near the ceiling. */
 static void draw_levels(es_making *m)
 {
     size_t n_high = m->n_values / 8;
@@ -170,8 +170,8 @@ static void low_dips(es_making *m)
     dips(m);
 }
 
-/* Lets heads fall over the whole run to a seventh of their level, but not to
-   zero. */
+/* Makes the entropies of all heads fall over the whole run by a factor of at
+   most seven, but not to zero. */
 static void slow_fall(es_making *m)
 {
     double rate = es_making_between(m, 0.5, log(7));
@@ -356,8 +356,8 @@ static void all_dead(es_making *m)
         kill_heads(m, l, heads, from, m->n);
 }
 
-/* Lets the chosen layers decay gradually to less than a hundredth of their
-   level. */
+/* Makes the entropies of some random layers decay gradually to less than a
+   hundredth of their initial level. */
 static void decay(es_making *m)
 {
     unsigned char layers[ES_SYNTHETIC_LAYERS];

@@ -102,8 +102,8 @@ def samples_of(name, run):
 
 
 def read(database, names):
-    """Reads run files into the database. Only one file is open at a time, and its
-    samples are in memory only once."""
+    """Reads run files into the database. Only one file is open at a time, and only one copy
+    of its samples is in memory."""
     rows = []
 
     def batches():

@@ -80,9 +80,10 @@ def main():
             rows = [text[i : i + given.ctx + 1] for i in starts[rank::world].tolist()]
             tokens = torch.from_numpy(np.stack(rows)).long().to(device)
             logits = model(tokens[:, :-1])
-            # DDP averages the gradients over the ranks. This factor makes the average
-            # equal to the gradient of the whole batch even if some ranks have one
-            # sequence more.
+            # DDP averages the gradients over the ranks. The sum of the losses
+            # is multiplied by world / (batch * ctx), so that the average
+            # equals the gradient of the whole batch even if some ranks have
+            # one sequence more.
             loss = F.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum")
             loss = loss * world / (given.batch * given.ctx)
             loss.backward()

@@ -158,8 +158,8 @@ def run_inverse(layer, he, s, factors, _):
 
 
 def levels_of(layer, factors, inverse):
-    """Returns the number of levels that the layer needs: for projections, scores,
-    power, mask, factors with values, and output."""
+    """Returns the number of multiplicative levels that the layer needs for
+    projections, scores, power, mask, factors with values, and output."""
     return max(1, factors) if inverse else factors + layer.p.bit_length() + 3
 
 

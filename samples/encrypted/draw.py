@@ -4,7 +4,8 @@
     draw.py time profile.json -o time.svg                 seconds by step of the computation
                                                           and by operation
     draw.py error [LABEL=]profile.json... -o error.svg    error by number of factors, a line
-                                                          for each profile or folder of them
+                                                          for each profile or folder of
+                                                          profiles
 """
 import argparse
 import glob
@@ -69,9 +70,9 @@ def draw_time(paths, path):
 
 
 def curve(argument):
-    """Returns a label and the points (number of factors of the inverse, largest error) of
-    one profile. For a folder, the points are those of the last entry of each profile in
-    the folder."""
+    """Returns a label and the points (number of factors whose product is the inverse,
+    largest error) of one profile. For a folder, the points are those of the last entry of
+    each profile in the folder."""
     label, _, path = argument.rpartition("=")
     if os.path.isdir(path):
         ends = [load(name) for name in sorted(glob.glob(os.path.join(glob.escape(path), "*.json")))]
@@ -84,8 +85,8 @@ def curve(argument):
 
 
 def exact(argument):
-    """Returns a label and the points (number of factors of the inverse, largest error) of
-    the polynomial in float64, for the profile with the most factors."""
+    """Returns a label and the points (number of factors, largest error) of the polynomial,
+    computed in float64 without encryption, for the profile with the most factors."""
     path = argument.rpartition("=")[2]
     paths = glob.glob(os.path.join(glob.escape(path), "*.json")) if os.path.isdir(path) else [path]
     rows = max((load(p)["by_factors"] for p in paths), key=len)

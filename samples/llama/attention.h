@@ -30,9 +30,10 @@ typedef struct attention {
     int n_read;      /* number of tensors since the last attention_take */
     /* Buffers of the callback, reused for each tensor. */
     void *weights, *mask; /* copies of the tensors' data */
-    void *row;            /* float (H,n) attention weights of one query, then
-                             (2,H) entropies and sinks */
-    void *cells;          /* int (n), the cells that a query sees */
+    void *row;            /* floats: the attention weights (H,n) of one query,
+                             followed by its entropies and sinks (2,H) */
+    void *cells;          /* integers: the n cells of the KV cache that a query
+                             sees */
     size_t weights_size, mask_size, row_size, cells_size;
     bool refused, failed; /* true once the callback has reported a tensor of an
                              unsupported form (refused) or a tensor that could

@@ -56,8 +56,8 @@ continual)
         on on-ra "$s" sm "$base" RA+LN+G "$more" $(keep on-ra "$s") "$@"
         on on-psm "$s" sm "$base" 'PSM(4)+LN+G' "$more" $(keep on-psm "$s") "$@"
         on on-psm-first "$s" sm "$base" 'PSM(4)+LN+G' "$short" $(keep on-psm-first "$s") "$@"
-        # First use the paper's weights of range losses for 70M parameters, then larger
-        # weights and range losses for norms.
+        # First weight the range losses as the paper does for a model of 70M parameters, then use
+        # larger weights and range losses for norms, too.
         on on-psm-range "$s" on-psm-first "$short" 'PSM(4)+LN+G' $((more - short)) \
             --range-attn 1e-4 --range-act 1e-4 $(keep on-psm-range "$s") "$@"
         on on-psm-large "$s" on-psm-first "$short" 'PSM(4)+LN+G' $((more - short)) \

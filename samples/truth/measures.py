@@ -85,15 +85,15 @@ def of_heads(heads, n_layer, ceiling):
 
 
 def with_depth(pairs):
-    """Returns the change of a value from the first to the last layer, by a
-    least-squares line."""
+    """Fits a least-squares line to the pairs (layer, value). Returns the change of this line from
+    the first to the last layer."""
     return inference.slope(pairs) if len({layer for layer, _ in pairs}) > 1 else math.nan
 
 
 def of_flags(run):
-    """Returns the step and the layer in which a run broke, as measures, according to its
-    first critical flag (collapse or NaN). A run is "collapsed" if heads collapsed at any
-    time, and "collapsed at the end" if some heads are still collapsed when the run
+    """Returns the measures that describe whether, when and in which layers a run broke. A run broke
+    at its first critical flag, which is a collapse or a NaN. A run is "collapsed" if heads
+    collapsed at any time, and "collapsed at the end" if some heads are still collapsed when the run
     ends."""
     steps, middle = run["config"]["steps"], (run["n_layer"] - 1) / 2
     nan = [f for f in run["flags"] if f["kind"] == "nan"]

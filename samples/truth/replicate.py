@@ -122,8 +122,8 @@ def plan(rules):
 
 
 def draw(replication, runs, results):
-    """Draws the heads of the baseline models with entropy-scan. Uses the first of the seeds that
-    decide claims for which all these runs are finished."""
+    """Draws the heads of the baseline models with entropy-scan. Each model is drawn with the first
+    finished seed of those that decide claims."""
     paths = [replication.trainer.path(runs[name][min(results[name])], ".db")
              for name in BASELINES if results.get(name)]
     if paths and not replication.rules.beside:

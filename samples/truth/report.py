@@ -117,8 +117,8 @@ def row_of(claim, edition):
 
 
 def claim_rows(rows, several):
-    """Yields the table rows of claims. several: true if there are several editions; each
-    row then begins with its edition."""
+    """Yields the table rows of claims. several: true if the rules have several editions; each row
+    then begins with its claim's edition."""
     for row in rows:
         claim, evidence = row["claim"], row["evidence"]
         yield (*([row["edition"]] if several else []),
@@ -185,8 +185,9 @@ def edition_lines(rules, found):
 
 def joined(editions):
     """Returns the claims of all editions, with a common correction of the p values. A
-    claim of a later edition with the key `instead` replaces the earlier claim. A claim of
-    stability at a learning rate at which no run broke keeps its p, but counts as not tested."""
+    claim of a later edition with the key `instead` replaces the earlier claim. A claim of stability
+    counts as not tested, although it keeps its p value, if no run collapsed or became NaN at its
+    learning rate."""
     rows = []
     for rules, found in editions:
         for claim in found["claims"]:

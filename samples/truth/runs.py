@@ -141,9 +141,9 @@ class Trainer:
 
 
 def environment():
-    """Returns the environment variables of a training process. OpenBLAS uses
-    one thread, and the kernels for this processor, because kernels for other
-    processors round differently."""
+    """Returns the environment variables of a training process. They make
+    OpenBLAS use one thread. OPENBLAS_CORETYPE is removed, because kernels for
+    another processor would round differently."""
     mine = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C"}
     mine.pop("OPENBLAS_CORETYPE", None)
     return mine

@@ -20,8 +20,8 @@ typedef struct es_fragment {
     es_reader *reader; /* borrowed */
     size_t run;        /* index of the run in the reader */
     es_run_info info;  /* strings borrowed from the reader */
-    int64_t *ranks;    /* (n_ranks) rank numbers in ascending order, below
-                        * `world` */
+    int64_t *ranks;    /* the n_ranks rank numbers in ascending order, all below
+                          `world` */
     size_t n_ranks;    /* at least 1 */
     int64_t world;
     int64_t first_layer, first_head;

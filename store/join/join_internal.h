@@ -35,9 +35,9 @@ typedef struct es_join_cell {
 } es_join_cell;
 
 /**
- * Adds a value. A missing value is ignored. `rows` is the number of finite rows
- * from which the value was computed, or negative if it is unknown; it is used
- * only by ES_JOIN_MEAN_OF_ROWS.
+ * Adds a value to a cell. A missing value is ignored. `rows` is the number of
+ * finite rows from which the value was computed, or negative if it is unknown;
+ * it is used only by ES_JOIN_MEAN_OF_ROWS.
  */
 void es_join_add(es_join_cell *cell, es_join_rule rule, float value,
                  double rows);
@@ -52,19 +52,20 @@ float es_join_value(const es_join_cell *cell, es_join_rule rule,
 
 /** The values of a fragment's series finite_rows at one step. */
 typedef struct es_join_rows {
-    float *values; /* (L,H of the fragment) values, or NULL if not loaded yet */
+    float *values; /* values, one for each head of the fragment; NULL if not
+                      loaded yet */
     int64_t step;  /* step for which values were loaded; -1 before the first
                       load */
     bool is_there;
 } es_join_rows;
 
 /**
- * The range of steps at which this fragment lacks attention although other
- * fragments have it.
+ * The range of steps at which this fragment has no head statistics although
+ * other fragments have some.
  */
 typedef struct es_join_gap {
-    bool has_attention; /* true if this fragment has attention at the current
-                           step */
+    bool has_attention; /* true if this fragment has head statistics at the
+                           current step */
     int64_t n, first, last;
 } es_join_gap;
 
@@ -96,7 +97,7 @@ typedef struct es_join_series {
 
 typedef struct es_join_state {
     es_writer *writer;
-    es_join_part *parts; /* (n_parts) in order of rank */
+    es_join_part *parts; /* the n_parts fragments, in order of rank */
     size_t n_parts;
     int64_t n_layer, n_head, world;
     int64_t run_id;
@@ -104,13 +105,14 @@ typedef struct es_join_state {
     size_t n_series;
     es_join_cell *cells; /* (n_layer * n_head) */
     float *values;       /* (n_layer * n_head) */
-    int64_t n_steps[2];  /* number of steps with attention, by phase */
+    int64_t n_steps[2];  /* number of steps at which a fragment has head
+                            statistics, by phase */
     es_join_handler *handler;
     void *user;
 } es_join_state;
 
-/** Sorts the parts by rank, and computes L and H. Returns ES_OK, or ES_EFORMAT
- * if the fragments do not fit together. */
+/** Sorts the fragments by rank, and computes the numbers of layers and heads.
+ * Returns ES_OK, or ES_EFORMAT if the fragments do not fit together. */
 es_status es_join_fit(es_join_state *state) ES_MUST_USE;
 
 /** Writes all samples, in order of step. */

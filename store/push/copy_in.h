@@ -1,6 +1,6 @@
 /**
- * The state of writing rows into a table by COPY ... FROM STDIN (FORMAT
- * binary). PostgreSQL's manual describes the format under COPY.
+ * Writes rows into a table with COPY ... FROM STDIN (FORMAT binary).
+ * PostgreSQL's manual describes the format under COPY.
  */
 #ifndef ES_COPY_IN_H
 #define ES_COPY_IN_H

@@ -82,7 +82,7 @@ typedef struct es_push_alert {
  * Finds all alerts of a run that is being pushed. Called when the run's samples
  * are in the database but not committed yet.
  *
- *   alerts  written: (n) the alerts, owned by the finder until its next call
+ *   alerts  output: the n alerts, owned by the finder until its next call
  *
  * A return value other than ES_OK ends the push.
  */

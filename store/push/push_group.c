@@ -14,8 +14,9 @@
 
 typedef struct group {
     es_pusher *pusher;
-    es_push_job *jobs;    /* (n) in order of uuid */
-    es_push_item **items; /* (n) item from which each job was made */
+    es_push_job *jobs;    /* the n jobs, sorted by uuid */
+    es_push_item **items; /* for each of the n jobs, the item from which it was
+                             made */
     size_t n;
 } group;
 

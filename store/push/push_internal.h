@@ -86,9 +86,10 @@ typedef enum es_push_difference {
 /**
  * Compares the pushed samples of a series with the file.
  *
- *   place  written: the part on which database and file agree
- *   cut    written unless they agree: the database's samples at this step and
- *          above must be deleted
+ *   place  set to the part on which database and file agree
+ *   cut    if they differ, set to the first step whose samples must be deleted
+ *          from the database; the samples of all later steps must be deleted,
+ *          too
  */
 es_status es_push_compare(es_push_difference *out, es_push_place *place,
                           int64_t *cut, es_postgres *postgres,
@@ -134,8 +135,8 @@ es_status es_push_maps(es_copy_in *copy, es_postgres *postgres,
 typedef struct es_push_lane {
     es_series series;
     int32_t number;      /* series number in the database */
-    es_push_place place; /* the part that is in the database after the
-                            transaction */
+    es_push_place place; /* the part of the series that is in the database after
+                            the transaction */
     int64_t cut;         /* first step to delete, or ES_UNKNOWN to delete
                             nothing */
     bool is_new, has_more, has_changed;

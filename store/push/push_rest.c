@@ -51,9 +51,10 @@ static es_status measure_events(es_push_part *whole, es_push_part *begun,
 }
 
 typedef struct map_measure {
-    es_push_part *whole, *begun; /* output, (ES_N_PUSH_PARTS) each: count and
-                                    digest of all maps, and of the first
-                                    known[i].n maps */
+    es_push_part *whole, *begun; /* outputs with ES_N_PUSH_PARTS elements each:
+                                    count and digest of all maps of part i
+                                    (whole), and of its first known[i].n maps
+                                    (begun) */
     const es_push_part *known;
 } map_measure;
 

@@ -68,10 +68,9 @@ typedef enum es_cell_kind {
 typedef struct es_cell {
     es_cell_kind kind;
     int64_t integer;
-    double real; /* never NaN */
-    const void
-        *bytes; /* (n) bytes of a text or a blob. A text is NUL-terminated, may
-                   be invalid UTF-8 and may contain a NUL */
+    double real;       /* never NaN */
+    const void *bytes; /* n bytes of a text or a blob. A text is NUL-terminated,
+                          may be invalid UTF-8 and may contain a NUL */
     size_t n;
 } es_cell;
 

@@ -61,8 +61,8 @@ enum {
     ROW_CRC
 };
 
-/* The columns of es_values whose conditions become conditions of the query,
- * with their names in the query. */
+/* Columns of es_values whose conditions are evaluated by the query that
+ * prepare() composes, with the name of each column in that query. */
 static const char *const conditions[N_COLUMNS] = {
     [COLUMN_RUN] = "r.name",      [COLUMN_STEP] = "m.step",
     [COLUMN_SERIES] = "s.name",   [COLUMN_PHASE] = "s.phase",
@@ -73,8 +73,8 @@ typedef struct values_table {
     sqlite3_vtab base; /* must be the first member, because SQLite passes its
                           address */
     es_sql_sources *sources;
-    es_sql_sources own; /* list with only the connection itself, used by the
-                           extension */
+    es_sql_sources own; /* list that contains only the connection itself; used
+                           by the extension */
     es_sql_source source;
     char *schema;
 } values_table;
@@ -96,7 +96,8 @@ typedef struct values_cursor {
                                    the current value */
     size_t n_heads;
     es_shape shape;
-    sqlite3_int64 layer, head; /* wanted layer and head; -1 if any is wanted */
+    sqlite3_int64 layer, head; /* layer and head to return; -1 for all layers or
+                                  all heads */
 } values_cursor;
 
 /* --- the table ------------------------------------------------------------*/
@@ -144,8 +145,8 @@ static int values_connect(sqlite3 *db, void *sources, int argc,
 
 /* --- planning -------------------------------------------------------------*/
 
-/* Returns the SQL operator of a condition that can become part of the query, or
-   NULL for other conditions. */
+/* Returns the SQL operator of a condition, or NULL if the condition cannot
+ * become part of the query. */
 static const char *operator_of(sqlite3_index_info *info, int i)
 {
     int column = info->aConstraint[i].iColumn;

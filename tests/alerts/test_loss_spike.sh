@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests that every output that shows flags reports a loss that rises and does
-# not recover.
+# Tests that a loss which rises and does not recover is reported by every output
+# that shows flags.
 . tests/support/tap.sh
 plan_dir
 cd "$dir"

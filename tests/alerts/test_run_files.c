@@ -105,8 +105,8 @@ TEST(an_alert_in_a_fragment_that_grows_is_reported_at_once)
     es_assert_ok(es_watch_files_read(&watch));
     const es_growth *growth = watch.files[0].growth;
     assert_non_null(growth);
-    /* A collapse needs three low samples. A sample in which all layers are low
-     * counts as two. */
+    /* A collapse needs three samples of low entropy. A sample in which the
+     * entropy of all layers is low counts as two. */
     es_record_all(&to, "entropy", LONG, 0.001f);
     set_time(path, &then);
     es_assert_ok(es_watch_files_read(&watch));
@@ -177,9 +177,9 @@ TEST(rules_read_only_the_appended_part_of_a_fragment)
     es_watch_files_close(&watch);
 }
 
-/* The run ends with a low sample, which counts as a collapse only at the end of
- * a run. The run must not be treated as ended while its writer lives, nor
- * within half a minute of its last heartbeat. */
+/* The run ends with a sample of low entropy, which counts as a collapse only at
+ * the end of a run. The run must not be treated as ended while its writer
+ * lives, nor within half a minute of its last heartbeat. */
 static void assert_judged_when_it_dies(char *path, const es_rules_file *rules)
 {
     size_t n_reported = 0;

@@ -213,8 +213,8 @@ TEST(every_part_may_have_a_range_of_layers)
     expect_parts(&a, INT64_MAX, "SM+G");
     expect_print(text, "SM+LN[0-2]+G+ScFFN[2-3]+ScFuFFN[4]+WNorm(QK)[1-4]+"
                        "SNorm(FFN)[0-1]");
-    /* The fields of es_arch describe the parts of any layer, or of the first
-     * range of layers. */
+    /* The norms in es_arch are those that occur in any layer; the activation
+     * and the FFN are those of the first range of layers. */
     assert_true(a.layer_norm && !a.rms_norm);
     assert_int_equal(a.ffn, ES_FFN_SCALED);
     assert_int_equal(a.weight_norm, ES_NORM_QK);

@@ -1,7 +1,7 @@
 /**
  * Tests the ceiling of the entropy, the choices of the maximum m, and the four
- * bands below m: closed forms, values at the edges of bands, and the published
- * figures.
+ * bands below m, with closed forms, with values at the edges of bands, and with
+ * the published figures.
  */
 #include "analyzer/base/text.h"
 #include "analyzer/heads/bands.h"

@@ -242,8 +242,8 @@ TEST(every_part_of_the_notation_is_counted)
     }
 }
 
-/* The number of norms, for L = 3. With LN in all layers the last norm is not
-   counted, as in AERO's tables. */
+/* Counts the norms of models with L = 3. If all layers have LN, the norm after
+   the last layer is not counted, as in AERO's tables. */
 TEST(the_norms_of_a_model_are_counted)
 {
     static const struct {
@@ -315,8 +315,8 @@ TEST(modelled_costs_are_near_all_published_ones)
     assert_true(n_within >= 26);
 }
 
-/* The saving "1" of the base models and the empty cells of table 7 are not
-   measurements. */
+/* The saving "1" of the base models and the empty cells of the paper's table 7
+   are not measurements. */
 TEST(savings_and_their_intervals_meet_the_published_ones)
 {
     static const struct {

@@ -381,7 +381,7 @@ static void test_entropy_calls__large_channels_apart_keep_logits(void **state)
 /**
  * Tests rows with an entropy of about 0.01, as in a collapse, for scores of
  * every size. Either the score of one key is 6.5 above all other scores, which
- * are equal, or the other scores are spread.
+ * are equal, or the other scores are spread out.
  */
 static void test_entropy_calls__a_collapsing_row_is_exact(void **state)
 {

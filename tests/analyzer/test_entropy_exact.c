@@ -36,7 +36,7 @@ typedef struct family {
     pattern pattern;
     int width, n_keys;
     double noise, scale; /* noise: amplitude of the noise in the vectors; scale:
-                            factor of the scores */
+                            factor by which the scores are multiplied */
     bool causal, has_sink;
     int offset, window;
     double softcap;

@@ -324,7 +324,7 @@ static void test_entropy_layout__hidden_keys_act_as_absent(void **state)
         without_hidden(fewer_att, att, T, S, true, mask);
         plain.att.data = fewer_att;
         plain.k.data = fewer_k;
-        if (m != 3) /* with this mask, AMX tiles would add the remaining weights
+        if (m != 3) /* with this mask, AMX tiles would add the visible weights
                        in another order */
             assert_same_bits(set, &masked, &plain);
         masked.att.data = plain.att.data = NULL;

@@ -275,7 +275,7 @@ static void test_entropy_reference__rows_are_reduced_to_heads(void **state)
 }
 
 /**
- * A head's statistic is missing, which is neither NaN nor zero, if the array of
+ * A head's statistic is es_missing(), not zero or another NaN, if the array of
  * its rows is NULL or all rows are missing.
  */
 static void

@@ -285,8 +285,8 @@ TEST(a_standing_flag_has_its_last_level)
 }
 
 /* The share of high heads first falls, then rises to 0.6 for 12 samples, and is
-   finally at a medium level for n_between samples. If n_between is -1, it is
-   low at the end. */
+   finally at a medium level for n_between samples. If n_between is -1, the
+   share is low at the end. */
 TEST(an_overload_that_comes_later_is_an_error)
 {
     static const struct {

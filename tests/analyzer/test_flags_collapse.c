@@ -106,8 +106,8 @@ TEST(many_layers_low_twice_are_a_collapse)
     }
 }
 
-/* A single low sample is only a bad batch, even if all layers are low in this
-   sample. */
+/* A single sample with low entropies may come from one unusual batch and is not
+ * a collapse, even if all layers are low in it. */
 TEST(many_layers_low_once_are_no_collapse)
 {
     const es_judge_run run = {.n_layers = 5, .n_heads = 2, .ctx = 128};
@@ -172,7 +172,8 @@ TEST(a_share_at_its_edge_collapses)
         {{below, below, 2, 2}, true},
         {{below, above, 2, 2}, false},
         {{0.0F, -0.0F, 2, 2}, true},
-        /* A NaN is counted as a head, but not as a low head. */
+        /* a head with NaN counts as a head of the layer, but not as a low
+         * head */
         {{below, 2, NAN, NAN}, false},
         {{below, below, NAN, NAN}, true},
         {{below, 2, es_missing(), es_missing()}, true},
@@ -294,9 +295,9 @@ TEST(history_begins_after_the_warm_up)
     }
 }
 
-/* A collapse is detected from a layer's past if its mean is below a tenth of
-   the median of at least three earlier means, or below a twentieth of the
-   highest mean. */
+/* Compared with its past, a layer has collapsed if its mean entropy is below a
+ * tenth of the median of at least three earlier means, or below a twentieth of
+ * the highest earlier mean. */
 TEST(history_needs_three_means)
 {
     for (int n_before = 0; n_before <= 4; n_before++)

@@ -144,8 +144,8 @@ TEST(a_head_of_unknown_ceiling_has_that_of_the_run)
     assert_true(es_judge_run_ceiling_of(&run, 2) == 3);
 }
 
-/* A head that sees only one key, whose ceiling is 0, is neither low nor
-   high. */
+/* A head that sees only one key has the ceiling 0, and counts as neither low
+   nor high. */
 TEST(a_ceiling_of_zero_is_not_judged)
 {
     static const double ceilings[N] = {0, 0, 2, 2, 4, 4};
@@ -197,8 +197,8 @@ TEST(an_unknown_length_is_judged_by_the_steps_taken)
     }
 }
 
-/* Samples of the loss also show how many steps the run has taken, because heads
-   may be recorded rarely. */
+/* Samples of the loss also count for the number of steps that the run has
+   taken, because heads may be recorded rarely. */
 TEST(the_newest_step_of_any_series_counts)
 {
     es_judge_run run = windows;

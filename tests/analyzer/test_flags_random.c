@@ -212,8 +212,8 @@ static void judge_layer(verdict *verdicts, double *limits, series *s,
     }
 }
 
-/* Returns true if so many layers are low in sample i that the sample counts as
- * two. */
+/* Returns true if so many layers are collapsed in sample i that the sample
+ * counts as two. */
 static bool is_wide(const series *s, verdict verdicts[][MAX_SAMPLES], size_t i)
 {
     size_t n = 0;
@@ -273,8 +273,8 @@ static void join(es_judged_episode *episode, const series *s, size_t layer,
         }
 }
 
-/* Returns true if a NaN in one of the samples from..to ends the streak of low
-   samples of a layer. */
+/* Returns true if a NaN in one of the samples from..to interrupts consecutive
+   collapsed samples of a layer. */
 static bool is_cut_short(const series *s, verdict verdicts[][MAX_SAMPLES],
                          size_t from, size_t to)
 {

@@ -26,7 +26,7 @@ static void expect(const char *arch, int64_t n_layer, int64_t ctx, double ffn,
                  flops.attention, attention);
 }
 
-/* The expected counts are those that AERO publishes for GPT-2 with the width
+/* The expected counts are those that AERO publishes for GPT-2 with width
  * 768. */
 TEST(published_counts_are_met)
 {

@@ -1,6 +1,6 @@
-/* Compares the fast reduction of rows to heads with one that applies the
- * definition in heads.h row by row. Covers sequences of every length,
- * non-finite rows and absent statistics. */
+/* Compares the fast reduction of rows to heads with a simple reduction that
+ * applies the definition in heads.h row by row. Covers sequences of every
+ * length, non-finite rows and absent statistics. */
 #include "analyzer/heads/heads.h"
 #include "tests/support/arrays.h"
 #include "tests/support/test.h"

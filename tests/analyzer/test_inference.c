@@ -257,10 +257,11 @@ TEST(p_of_a_distance_counts_exchanges_of_layers)
     assert_near(exchange(&of.blocks), 1);
 }
 
-/* Compares two p-values of the same data. The first is exact, from all
-   exchanges of the two runs' layers. The second must be within three standard
-   errors of it; it is from random exchanges, because a third block in one
-   stratum (layer) makes an enumeration impossible. */
+/* Compares two p-values of the same data. The first is exact, because it is
+   computed from all exchanges of layers between the two runs. The second is
+   computed from random exchanges, because a third block in one stratum (layer)
+   makes an enumeration impossible. It must be within three standard errors of
+   the first. */
 TEST(p_of_random_exchanges_is_near_the_exact_one)
 {
     NEEDS_GSL();

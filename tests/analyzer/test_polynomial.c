@@ -1,5 +1,5 @@
-/* Compares the costs of polynomial approximations with published tables and
-   with iterations on the worst arguments. */
+/* Compares the costs of polynomial approximations with published tables, and
+   their errors with those of actual iterations at the ends of the interval. */
 #include "analyzer/polynomial/approximation.h"
 #include "analyzer/polynomial/polynomial.h"
 #include "tests/support/test.h"

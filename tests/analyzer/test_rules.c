@@ -109,9 +109,9 @@ TEST(no_episode_opens_in_a_cool_down)
     assert_span(ruled, 0, 10, 10, false);
     assert_span(ruled, 1, 50, 50, false);
     es_ruled_free(ruled);
-    /* If the condition still holds after the cool-down, an episode is reported
-       then. Its onset is the first sample in the cool-down at which the
-       condition held. */
+    /* If the condition still holds when the cool-down ends, a second episode is
+       reported at that step. Its onset is the first sample in the cool-down at
+       which the condition held. */
     ruled = OVER(&rule, 3, 1, 3, 3, 3);
     assert_int_equal(ruled->n, 2);
     assert_span(ruled, 1, 30, 50, true);

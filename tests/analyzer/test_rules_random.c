@@ -1,8 +1,8 @@
 /**
- * Compares the streaming rules with the definition, computed from the complete
- * history: with sorted medians instead of histograms, and backward searches
- * instead of counters. Some samples are pushed and then undone; they must leave
- * no trace.
+ * Compares the streaming implementation of the rules with their definition,
+ * which is computed from the complete history: with sorted medians instead of
+ * histograms, and backward searches instead of counters. Some samples are
+ * pushed and then undone; they must not affect any result.
  */
 #include "tests/support/chance.h"
 #include "tests/support/judged.h"
@@ -417,8 +417,8 @@ static void assert_same(const es_judged_episode *a, const es_judged_episode *b,
     assert_memory_equal(a->heads, b->heads, by->of->n_values);
 }
 
-/* Asserts that each episode was announced exactly once, between its onset and
-   its end. */
+/* Asserts that each episode (period in which a rule is violated) was announced
+   exactly once, between its onset and its end. */
 static void check_announced(const es_ruled *ruled)
 {
     assert_int_equal(ruled->n, ruled->n_opened);

@@ -73,8 +73,8 @@ TEST(a_missing_trend_has_a_reason)
     assert_int_equal(trend.reason, ES_REASON_FEW);
 }
 
-/* The tolerances allow for GSL, which iterates to 1e-8 and computes derivatives
-   with steps of 1e-4. */
+/* The tolerances allow for errors of GSL, which iterates to 1e-8 and computes
+ * derivatives with steps of 1e-4. */
 TEST(a_robust_line_agrees_with_its_formulas)
 {
     static const struct {

@@ -8,9 +8,9 @@
  *
  * The problems are causal and have B = 8 and H = 12. From T = 512 on, each call
  * processes one sequence, so that calls stay short enough to escape
- * interruptions. Every call from probabilities reads weights that previous
- * calls have evicted from the caches; q and k are in the caches, as after a
- * projection.
+ * interruptions. Every call that computes entropy from weights reads weights
+ * that previous calls have evicted from the caches; q and k are in the caches,
+ * as after a projection.
  */
 #include "analyzer/entropy/entropy_internal.h"
 

@@ -37,7 +37,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Sorts n times in nanoseconds and returns their q-quantile. */
+/* Sorts an array of n durations in nanoseconds and returns their q-quantile. */
 static double quantile_ns(double *times, size_t n, double q)
 {
     qsort(times, n, sizeof *times, compare);
@@ -101,7 +101,8 @@ static double clock_cost(void)
     return quantile_ns(times, 2001, 0.5);
 }
 
-/* Measures pushes in steps that first compute for STEP_US microseconds. */
+/* Measures the time of pushes in simulated training steps, each of which first
+ * computes for STEP_US microseconds. */
 static void time_pushes(const float *values)
 {
     static double pushes[STEPS * SERIES], steps[STEPS];

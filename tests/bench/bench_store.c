@@ -293,8 +293,8 @@ static double processor_time(void)
 }
 
 /**
- * Measures fragments and run files in pairs, and reports the medians of the
- * pairs' ratios.
+ * Measures a fragment and a run file alternately, and reports the medians of
+ * the ratios of such pairs.
  */
 static void measure_fragments(const layout *l, es_durability durability)
 {

@@ -99,8 +99,8 @@ static void assert_json(const char *name)
 static const char *const seeds[] = {"a1.db", "a2.db", "a3.db", "b1.db"};
 
 /* Writes two configurations, one with three seeds and one with a single seed.
- * One run ends in NaN, the best evaluation of another is not its last, and
- * threads and paths differ. */
+ * One run ends in NaN, the best evaluation of another is not its last, and the
+ * runs have different thread counts and paths. */
 static void write_seeds(void **state)
 {
     const char *const configs[] = {
@@ -268,8 +268,9 @@ TEST(distances_are_those_of_the_samples)
     near_at("runs.0.distance.ks", 0);
     state_at("runs.0.distance.p", "missing"); /* a run is not tested against
                                                  itself */
-    if (es_stats_gsl()) {                     /* all 3 layers are higher, so p
-                                                 is as small as possible */
+    if (es_stats_gsl()) {                     /* the entropies of all 3 layers
+                                                 are higher, so p is as small as
+                                                 possible */
         near_at("runs.1.distance.p", 1.0 / 4);
         near_at("runs.1.distance.p_holm", 1.0 / 4); /* adjusted for the two runs
                                                        that are tested */

@@ -113,7 +113,7 @@ TEST(missing_statistics_have_a_reason)
     assert_string_equal(
         es_json_text_at(root, "configurations.0.evidence.ppl_reason"),
         "equal values");
-    compare_evidence(state, same, 3, nan, 2); /* one run ended in NaN */
+    compare_evidence(state, same, 3, nan, 2); /* one run has a NaN loss */
     assert_string_equal(
         es_json_text_at(root, "configurations.1.interval.reason"),
         "few values");

@@ -335,8 +335,8 @@ static es_backend *open_with(const es_ops *ops, const char *fault)
     return backend;
 }
 
-/* Lets the third launch fail, counting the launches with which reserved memory
- * is initialised. Afterwards nothing may run, and no operation may return a
+/* Makes the third launch fail; the launches that initialise reserved memory are
+ * counted, too. Afterwards nothing may run, and no operation may return a
  * finite number. */
 static void test_cuda_backend__a_launch_fails(void **state)
 {

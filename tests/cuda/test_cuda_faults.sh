@@ -14,8 +14,8 @@ export ENTROPY_TRAIN_CUDA=$library
 
 own_corpus "$dir/corpus.tok" || exit 1
 
-# Makes a training run that is long enough for steps to be run, captured and replayed,
-# with evaluations and checkpoints in between.
+# Makes a training run that is long enough for steps to be launched singly, captured as a graph and
+# replayed, with evaluations and checkpoints in between.
 run() { # FAULT PRECISION: makes a training run in $dir/run and sets $code
     rm -rf "$dir/run"
     mkdir "$dir/run"

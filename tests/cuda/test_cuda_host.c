@@ -17,8 +17,9 @@
 
 enum { M = 16, N = 8, K = 16 };
 
-/* The functions of probe.cu on the emulation or on a device. NULL if they are
- * not built, or if there is no device. */
+/* The functions of probe.cu, built for the emulation or for a device. The
+ * pointers are NULL if the functions are not built, or if there is no
+ * device. */
 typedef struct probed {
     const char *file;
     void *plugin;

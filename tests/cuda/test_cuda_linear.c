@@ -43,7 +43,7 @@ static void check_linear_of(es_bench *bench, const es_linear_sizes *s,
     if (c.residual)
         add(want, r, n_y);
     for (size_t i = 0; i < n_y; i++)
-        /* the residual and the bias add numbers of magnitude up to 2 */
+        /* the sum of residual and bias has a magnitude of up to 2 */
         larger[i] = 2;
     for (ES_EACH_RUN(on, bench))
         bench->ops->linear(on, c.y, c.residual, c.x, &c.linear, s->n);

@@ -1,5 +1,6 @@
-/* Tests range losses on the CUDA back-end: compares the largest absolute value
- * of activations and of scores, and the gradients, with plain loops. */
+/* Tests range losses (penalties on the largest absolute values of activations
+ * and scores) on the CUDA back-end: compares these values and the gradients
+ * with plain loops. */
 /* needs: nvcc */
 #include "tests/support/cmocka_all.h"
 #include "tests/support/cuda_bench.h"

@@ -15,8 +15,8 @@ flags=(-std=c++17 -D_GNU_SOURCE -O1 -g1
     -isystem "${CUDA_HOME:-/usr/local/cuda}/include")
 choices=(-x c++ hooks/trainer/cuda/choices.cu)
 warnings=(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
-# Compiles the code that does not depend on the fault only once, since this
-# takes half of the time.
+# Compiles the code that does not depend on the planted fault only once, since
+# this takes half of the time.
 compile_shared() {
     printf '#include <%s>\n' math.h stdio.h cuda_{bf16,fp16,runtime}.h >"$dir/common.h" &&
         $cxx "${flags[@]}" -w -x c++-header -o "$dir/common.h.gch" "$dir/common.h" &&

@@ -508,8 +508,8 @@ static void test_cuda_step__forward_only(void **state)
     close_training(&t);
 }
 
-/* Lets the device fail in the middle of a step that runs for the first time, is
- * being captured, or is replayed. The failure must be reported at the end of
+/* Makes the device fail in the middle of a step that runs for the first time,
+ * is being captured, or is replayed. The failure must be reported at the end of
  * this step and of every later step, and no capture may remain open. */
 static void check_trouble(const char *fault, int n_good)
 {

@@ -1,5 +1,5 @@
-/* Compares the CUDA back-end's residuals, rotation, statistics and update with
- * plain loops in double. */
+/* Compares the CUDA back-end's operations for residuals, rotary positions,
+ * statistics and the update of the parameters with plain loops in double. */
 /* needs: nvcc */
 #include "analyzer/base/value.h"
 #include "analyzer/entropy/entropy.h"

@@ -1,4 +1,5 @@
-/* Checks the layout of the attention tiles for all cases. Needs no device. */
+/* Checks the layout of the attention tiles for all tile sizes and many context
+ * lengths. Needs no device. */
 #include "hooks/trainer/cuda/attention_tiles.h"
 #include "tests/support/cmocka_all.h"
 
@@ -78,8 +79,8 @@ static void test_cuda_tiles__blocks_visit_only_visible_rows(void **state)
                     check_others(contexts[n], sizes[i], sizes[j], owners[o]);
 }
 
-/* Checks the causal masks, for blocks that own queries and for blocks that own
- * keys: query i sees key j if j <= i. */
+/* Checks that query i sees key j exactly if j <= i, both for thread blocks that
+ * process a range of queries and for those that process a range of keys. */
 static void test_cuda_tiles__masks(void **state)
 {
     (void)state;
@@ -187,9 +188,9 @@ static es_tile_spot right_spot(int lane)
     return es_tile_right_spot(lane);
 }
 
-/* Return the row and column of element i of the left operand (16,16), and the
- * row of element i of the right operand (16,8), as the PTX manual specifies for
- * the instruction mma. */
+/* Return where element i of a lane lies in an operand of the instruction mma,
+ * according to the PTX manual: its row and column in the left operand (16,16),
+ * and its row in the right operand (16,8). */
 static int left_row(int lane, int i)
 {
     return lane / 4 + i / 2 % 2 * 8;

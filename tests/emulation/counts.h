@@ -11,7 +11,8 @@ typedef struct es_host_counts {
     long replays;  /* replayed sequences */
     long loose;    /* launches outside of captured sequences */
     long stores, loads;
-    long again; /* launches of exact kernels that recomputed flagged rows */
+    long again; /* launches of the exact kernels that had inaccurate rows to
+                   recompute */
 } es_host_counts;
 
 /** Name of the symbol under which the emulation's library exports the

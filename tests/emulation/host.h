@@ -16,10 +16,11 @@ typedef struct es_host_faults {
     bool reverse;  /* run blocks and threads from the last to the first */
     long random;   /* seed for a random order of warps; 0 for a fixed order */
     bool late;     /* report a failure at the next wait instead of at once */
-    long fail;     /* number of the launch that fails; 0 for none */
-    long captured; /* number of the captured launch that fails; 0 for none */
-    long copy;     /* number of the store or load that fails; 0 for none */
-    /* number of the memory reservation that is refused; 0 for none */
+    long fail;     /* index, from 1, of the launch that fails; 0 for none */
+    long captured; /* index of the captured launch that fails; 0 for none */
+    long copy;     /* index of the copy to or from the device that fails; 0 for
+                      none */
+    /* index, from 1, of the memory reservation that is refused; 0 for none */
     long reserve;
     size_t memory; /* size of the device's memory in bytes */
     bool bare;     /* refuse to fuse biases and epilogues into products */

@@ -82,13 +82,13 @@ void es_host_body(const void *kernel)
     ((const es_host_kernel<C> *)kernel)->call();
 }
 
-/** Runs a kernel launch. `kernel` begins with an es_host_shape, which the call
- *  and its arguments follow (es_host_kernel). */
+/** Runs a kernel launch. `kernel` is an es_host_kernel: an es_host_shape,
+ *  followed by the function to call and its arguments. */
 void es_host_run_kernel(es_device *device, const void *kernel);
 
 /**
  * Calls work(device, argument) immediately or, while a graph is being captured,
- * adds the call to the graph, which makes it at each replay. Copies the
+ * adds the call to the graph, so that each replay makes the call. Copies the
  * argument.
  */
 void es_host_do(es_device *device,
@@ -136,11 +136,11 @@ void es_host_block_barrier(int line);
 enum { ES_HOST_SLOT = 64 };
 
 /**
- * Exchanges data between the lanes of a warp. Waits until all lanes have made
- * a call with the same `what` and line. Returns a pointer to the data of all
- * lanes: the `in` of lane l is at offset l * ES_HOST_SLOT. The data are valid
- * until the second next call by the calling lane. If `together` is not NULL,
- * it is called once with the data of all lanes.
+ * Exchanges data between the lanes of a warp. Waits until all lanes have made a
+ * call with the same `what` and line. Returns a pointer to the data of all
+ * lanes: the `in` of lane l is at offset l * ES_HOST_SLOT. The data stay valid
+ * during the calling lane's next call, and become invalid with the call after
+ * it. If `together` is not NULL, it is called once with the data of all lanes.
  */
 unsigned char *es_host_warp(const char *what, int line, const void *in,
                             size_t bytes,

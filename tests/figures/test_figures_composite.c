@@ -1,5 +1,5 @@
-/* Tests composite pages, on which several figures are aligned, have panels with
- * letters and share a legend. */
+/* Tests composite pages: several figures are aligned on one page, their panels
+ * have letters, and the figures share a legend. */
 #include "render/picture_internal.h"
 #include "tests/support/figured.h"
 #include "tests/support/recorded.h"

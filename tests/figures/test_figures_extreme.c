@@ -18,8 +18,8 @@ typedef enum scope { SHAPES, VALUES, NAMES } scope;
 static const struct {
     const char *name;
     size_t n_runs; /* number of runs shown */
-    /* last class of extreme runs for which the figure has golden pictures; all
-     * earlier classes are included */
+    /* the figure has golden pictures for this class of extreme runs and all
+     * earlier classes */
     scope goes_by;
 } figures[] = {
     {"heatmap", 1, NAMES},   {"curves", 1, NAMES},      {"delta", 2, VALUES},

@@ -153,7 +153,7 @@ TEST(the_spread_of_heads_is_shaded)
             for (size_t h = 0; h < H; h++)
                 sum += (double)head_value(i, l, h);
             mean[l][i] = (float)(sum / H);
-            /* the lower quartile of five heads is the second smallest */
+            /* the lower quartile of five heads is the second smallest value */
             low[l][i] = head_value(i, l, 3);
             high[l][i] = head_value(i, l, 0);
         }
@@ -460,7 +460,8 @@ TEST(the_axis_fits_the_last_two_thirds)
         es_phase phase;
         float losses[RUNS_MOST][LONGEST];
         size_t n[RUNS_MOST];
-        const char *arrow; /* NULL: all values are within the axis */
+        const char *arrow; /* text of the only arrow above the plot; NULL if all
+                              values are within the axis */
     } cases[] = {
         {ES_PHASE_TRAIN, {{9, 8, 7, 3, 3, 3, 2.9f, 2.8f, 2.7f}}, {9}, "9"},
         {ES_PHASE_TRAIN,

@@ -56,8 +56,8 @@ static void reference(double *out, const float *qkv, const es_attention *a,
             }
 }
 
-/* Runs `check` for every shape on the same back-end, which is prepared for
-   larger shapes than these. */
+/* Runs `check` for every shape in `shapes` on the same back-end, which is
+   prepared for even larger shapes. */
 static void with_all_shapes(void (*check)(es_backend *, const es_attention *))
 {
     const es_ops *ops = &es_cpu_ops;

@@ -86,7 +86,7 @@ static float draw(uint64_t *state)
     return (float)((double)(*state >> 11) / 4503599627370496.0 - 1);
 }
 
-/** Returns a value in [-1, 1) as bfloat16 or binary16, truncated. */
+/** Converts a value in [-1, 1) to bfloat16 or binary16 by truncation. */
 static uint16_t shorten(float value, es_precision precision)
 {
     uint32_t bits;

@@ -100,7 +100,8 @@ static bool all_arrive(comm *c)
     const int due = ++c->n_barriers * c->world;
     atomic_fetch_add(&c->all->n_arrived, 1);
     for (int i = 0; i < 600000; i++) {
-        /* This is checked first, because a rank may arrive and then end. */
+        /* Find out whether a rank has ended before reading n_arrived, because a
+         * rank may arrive and then end. */
         const bool in_vain = i % 100 == 99 && one_has_ended(c);
         if (atomic_load(&c->all->n_arrived) >= due)
             return true;

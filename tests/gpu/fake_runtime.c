@@ -33,8 +33,8 @@ enum {
     MAX_PINNED = 16,
     STICKY = 700,
     LARGE = 1 << 20,
-    /* bytes of shared memory that every kernel may use; for more, a kernel must
-     * make a request */
+    /* bytes of shared memory that every kernel may use; a kernel must first
+     * request a larger amount */
     FREE_SHARED = 48 << 10,
     MOST_SHARED = 227 << 10
 };

@@ -91,7 +91,7 @@ def device_mib():
 
 
 class LargestMemory(threading.Thread):
-    """Measures how much the device's memory in use grows at most until end() is called."""
+    """Measures the maximum growth of the device's memory in use until end() is called."""
 
     def __init__(self):
         super().__init__(daemon=True)
@@ -137,8 +137,8 @@ class Peer:
         return select.select([self.process.stdout], [], [], 1)[0]
 
     def line(self, seconds):
-        """Returns the next line of output. Also notices the end of the peer's process, because
-        processes of its compiler may keep its pipe open."""
+        """Returns the next line of output. Also checks whether the peer's process has
+        ended, because compiler processes that it has started may keep the pipe open."""
         end = time.monotonic() + seconds
         while not self.has_line() and self.process.poll() is None:
             if time.monotonic() > end:
@@ -314,7 +314,8 @@ def compare_flash(turns, _rate, _until):
 
 
 def require_compiled(turns, found, rate):
-    """Prints the verdict. `found` contains a list of results for each kind of attention."""
+    """Prints whether the back-end is as fast as required. `found` contains a list of
+    results for each kind of attention."""
     n_ctx = turns.sizes[0]
     share = model_flops(*turns.sizes) / (1e-3 * turns.recorded()) / rate
     print(f"\nT = {n_ctx}: recording costs {', '.join(one[4] for one in turns.ours)}")

@@ -1,6 +1,6 @@
 /* Kernels with which a test checks the extensions of C++ that kernel.h defines:
- * products, shuffles, barriers, copies, captures, and broken rules. The file is
- * compiled for the device and for the host. */
+ * products, shuffles, barriers, copies, captures, and kernels that break the
+ * rules of CUDA. The file is compiled for the device and for the host. */
 #include "hooks/trainer/cuda/mma.h"
 
 extern "C" {

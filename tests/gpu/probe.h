@@ -16,7 +16,8 @@ typedef struct es_device es_device;
  *  emulation on the host. */
 typedef enum es_broken {
     ES_BREAK_BARRIER,   /* not all threads reach a barrier: the process ends */
-    ES_BREAK_SHUFFLE,   /* not all lanes make a shuffle: the process ends */
+    ES_BREAK_SHUFFLE,   /* not all lanes take part in a shuffle: the process
+                         * ends */
     ES_BREAK_MASK,      /* a shuffle's mask lacks lanes: the process ends */
     ES_BREAK_COPY,      /* a copy writes to memory that is not shared: the
                          * process ends */
@@ -24,7 +25,8 @@ typedef enum es_broken {
     ES_BREAK_WAIT,      /* no thread waits for a copy: the data are NaN */
     ES_BREAK_COMMIT,    /* a thread waits for a copy without es_cp_commit:
                          * the data are NaN */
-    ES_BREAK_UNWRITTEN, /* a kernel reads uninitialised shared memory: NaN */
+    ES_BREAK_UNWRITTEN, /* a kernel reads uninitialised shared memory: the
+                         * data are NaN */
     ES_BREAK_ORDER,     /* no barrier separates a write from a read: the data
                          * are NaN */
     ES_N_BREAKS
@@ -59,8 +61,8 @@ typedef struct es_probe {
      *  counter after the replays to counts[1]. */
     void (*capture)(es_device *device, int32_t *counts);
 
-    /** Breaks a rule (es_broken) with 64 threads, whose results are written to
-     *  out (64). */
+    /** Runs a kernel of 64 threads that breaks the rule `rule` (es_broken).
+     *  Writes the threads' results to out (64). */
     void (*break_rule)(es_device *device, float *out, int rule);
 } es_probe;
 

@@ -257,7 +257,7 @@ static void test_refusals(void)
 /* --- choices -------------------------------------------------------------- */
 
 /* Number of times that a product is computed when it is timed: 6 times with
- * each of the 3 candidates. */
+ * each of the 3 candidate algorithms. */
 enum { TIMING = 3 * 6 };
 
 static char path[4096];
@@ -284,9 +284,9 @@ static choice plain_choice(void)
     return how;
 }
 
-/* On a new device, computes a product whose candidates take the times in
- * `took`. Returns true if the number of runs, the candidate that ran last, and
- * the result are as expected. */
+/* On a new device, computes a product whose candidate algorithms take the times
+ * in `took`. Returns true if the number of runs, the candidate that ran last,
+ * and the result are as expected. */
 static bool run_with(const float took[3], const choice *how, int want_runs,
                      int want_candidate, bool captures)
 {
@@ -428,7 +428,7 @@ static void test_places(void)
 /* --- the listing ---------------------------------------------------------- */
 
 /* Runs three products: without bias and GELU, with bias, and with bias and
- * GELU. Returns how many of them are not refused. */
+ * GELU. Returns the number of products that were computed. */
 static int run_three(int major, refusal refuses)
 {
     int n = 0;

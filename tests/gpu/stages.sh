@@ -163,8 +163,8 @@ verify() {
     return $failed
 }
 
-# Checks that a model which is too large for any card ends with a one-line
-# message.
+# Checks that training a model that is too large for any card fails with a
+# one-line message.
 out_of_memory() {
     local said code=0
     echo '== out of memory'
@@ -177,7 +177,8 @@ out_of_memory() {
 
 # Runs reference cases under the sanitizer and prints its findings. If the
 # sanitizer can select kernels, it checks only the back-end's kernels, because
-# the kernels of cuBLAS would take longer than all of them.
+# checking the kernels of cuBLAS would take longer than checking all of the
+# back-end's.
 sanitized() { # SANITIZER TOOL PRECISION
     local said code=0 found_what only
     for only in '--kernel-name kernel_substring=_kernel' ''; do
@@ -482,9 +483,9 @@ prepare_training() {
     [ -s "$BUILD/cpu-losses.txt" ]
 }
 
-# Compares the losses of the first 20 steps with those computed on the CPU. The
-# tolerance for bf16 is three times 1.0e-3, by which bf16 changes the losses on
-# the CPU.
+# Compares the losses of the first 20 steps with those computed on the CPU. On the
+# CPU, bf16 changes the losses by 1.0e-3; the tolerance for bf16 is three times as
+# large.
 compare_losses() { # PRECISION TOLERANCE
     ours record_training "$work/$1.db" --backend cuda --precision "$1" --steps 20 \
         --record-every 1 || return

@@ -52,8 +52,8 @@ def required(what, ratio, least):
 
 
 def stretch(what, ratio):
-    """Prints the measured ratio for a goal that is not required to be met, so
-    without a verdict."""
+    """Prints the measured ratio for a goal that need not be met, without a
+    verdict."""
     print(f"stretch: {what}: {ratio:.2f}x")
 
 
@@ -63,9 +63,9 @@ def require(what, holds):
 
 
 def middle(values):
-    """Returns the median, and the lower and upper limit of its 95 % confidence interval, which are
-    two of the values. With fewer than six values, the limits are the smallest and the largest
-    value."""
+    """Returns the median of the values, and the lower and upper limit of its 95 % confidence
+    interval. Both limits are elements of `values`. With fewer than six values, the limits are the
+    smallest and the largest value."""
     ordered, n = sorted(values), len(values)
     below, outside = 0.0, 0  # P(at most `outside` values are below the median)
     while outside < n // 2:

@@ -412,9 +412,9 @@ def share_of(name):
 
 
 def collect(jobs, name):
-    """Tells a job that has compiled to start its measurement, and waits for its end. Returns its
-    lines of output, and True if the job succeeded. A job that ended during compilation, perhaps
-    for lack of memory, is started again."""
+    """Tells a job that has compiled to start its measurement, and waits for its end. Returns
+    the lines that the job printed, and True if the job succeeded. A job that ended during
+    compilation, perhaps for lack of memory, is started again."""
     code = jobs.file(name, "code")
     jobs.await_any(name, "ready", "code")
     if code.exists():

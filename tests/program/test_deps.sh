@@ -35,7 +35,7 @@ same_text 'the demo installs only the packages of the build' tests/tools/deps.sh
 
 # --- dependencies of the flags -----------------------------------------------
 
-# A fake pkg-config behaves as after `make deps`, which does not install
+# A fake pkg-config finds the packages that `make deps` installs, but not the
 # packages that only tests need.
 mkdir "$dir/pc"
 IFS=: read -ra folders <<<"$(pkg-config --variable pc_path pkg-config)"

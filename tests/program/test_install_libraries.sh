@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Uses both libraries from a program outside this repository. Checks that one
-# header suffices, that the libraries export only what it declares, that SQLite
-# is absent from the training process, and that shared and static libraries give
-# the same error messages.
+# Uses both libraries from a program outside this repository. Checks that one header suffices, that
+# the libraries export only the functions that it declares, that SQLite is absent from the training
+# process, and that shared and static libraries give the same error messages.
 . tests/support/tap.sh
 plan_dir
 export PKG_CONFIG_PATH=$dir/lib/pkgconfig LD_LIBRARY_PATH=$dir/lib

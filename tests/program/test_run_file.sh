@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that the manual page about the run file agrees with actual run files in
-# its tables, series, flags, and an example query.
+# Checks that the tables, series and flags in the manual page about the run file
+# agree with actual run files, and that an example query works.
 . tests/support/tap.sh
 plan_dir
 run=$dir/run.db # the files in samples/runs have an older schema

@@ -87,7 +87,8 @@ class Device(TorchDispatchMode):
 
 
 def near(x):
-    """Replaces tensors of the device by the CPU tensors with their values."""
+    """Replaces tensors of the fake device by the CPU tensors that contain
+    their values."""
     return tree_map(lambda y: y.inner if isinstance(y, Far) else y, x)
 
 

@@ -1,4 +1,4 @@
-"""Masks tokens in the same way as an evaluation of entropy-train
+"""Masks the same tokens as entropy-train does in an evaluation
 (hooks/trainer/masking.h)."""
 
 import numpy as np

@@ -36,9 +36,9 @@ class Attention(torch.nn.Module):
 
 @pytest.fixture
 def lowered(monkeypatch, run_file):
-    """Lowers a graph with two layers. Returns three results: the reasons why Inductor
-    makes no CUDA graph if it may not cut the graph, the reasons if it may, and for each
-    node the reason for a cut."""
+    """Lowers a graph with two layers. Returns three results: the reasons why Inductor makes
+    no CUDA graph if it may not cut the graph; the same reasons if it may cut the graph;
+    and, for each node, the reason why Inductor cuts the graph there."""
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda *_: CARD)
     monkeypatch.setattr(scheduler, "has_triton", lambda *_: True)
     torch._dynamo.reset()
@@ -81,8 +81,8 @@ def test_a_graph_is_cut_at_our_operators_and_nowhere_else(lowered):
 
 
 def test_without_cuts_there_is_no_cuda_graph(lowered):
-    """If the graph is not cut, replays of a CUDA graph would not measure the
-    attention."""
+    """If the graph is not cut, replays of a CUDA graph would not measure the attention.
+    Inductor must therefore make no CUDA graph."""
     assert "cpu device" in lowered[0]
 
 

@@ -45,7 +45,7 @@ def seen(*shape):
 
 
 # For each call: shapes of queries and keys, options, attributes of the module, and the
-# expected (B,H).
+# expected numbers of sequences and heads, (B,H).
 CALLS = {
     "four": ((2, 3, 5, 4), (2, 3, 7, 4), {}, {}, (2, 3)),
     "one key for all samples": ((2, 3, 5, 4), (1, 3, 7, 4), {}, {}, (2, 3)),

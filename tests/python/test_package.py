@@ -274,8 +274,8 @@ def write_make(place, commands):
 
 
 def build(tree, function, place, **settings):
-    """Calls `function` of the build back-end, as pip does; the result is written into
-    `place`."""
+    """Calls `function` of the build back-end, as pip does. The function writes its result into the
+    folder `place`."""
     script = (
         "import sys; sys.path.insert(0, '.')\n"
         "import build_backend\n"

@@ -91,8 +91,8 @@ def compare(found, wanted):
     largest = max(g.abs().max() for g in wanted[1].values())
     for name, gradient in wanted[1].items():
         error = (found[1][name] - gradient).abs().max()
-        # Compare small gradients with the largest one, because gradients of key biases
-        # are 0 up to rounding.
+        # Compare the errors of small gradients with the largest gradient, because
+        # gradients of key biases are 0 up to rounding.
         assert error <= 1e-5 * max(gradient.abs().max(), 1e-2 * largest), name
 
 

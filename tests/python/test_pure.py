@@ -503,7 +503,7 @@ print(build_backend.build_wheel(place))
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Builds a wheel without a Makefile and without make."""
+    """Builds a wheel from a copy of the package that has no Makefile."""
     place = tmp_path_factory.mktemp("pure")
     folder = package(place)
     made = [
@@ -548,8 +548,8 @@ for wanted in (lambda: run.flags, lambda: run.figure()):
 
 
 def test_a_wheel_without_libraries_records_and_reads(wheel, tmp_path):
-    """Runs in a new venv that contains only PyTorch and NumPy from the venv of the
-    tests; there are neither libraries nor programs."""
+    """Installs the wheel into a new venv, which contains neither libraries nor programs of this
+    project. PyTorch and NumPy come from the venv of the tests."""
     venv.create(tmp_path / "venv", with_pip=False)
     (site,) = (tmp_path / "venv/lib").glob("python*/site-packages")
     with zipfile.ZipFile(wheel) as files:

@@ -242,8 +242,8 @@ def test_a_mask_token_behind_the_tokens_of_the_data_is_found(tmp_path):
     assert seen.config["mask_token"] == VOCAB - 1
 
 
-# For each name: a change of the tensors, a change of config.json, options, and the
-# message.
+# For each name: a change of the tensors, a change of config.json, options, and the expected
+# error message.
 REFUSED = {
     "no head": (lambda x: {k: v for k, v in x.items() if k[:8] != "lm_head."}, {}, [],
                 "lm_head.dense.weight is missing: without the layers lm_head"),

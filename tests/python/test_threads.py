@@ -145,8 +145,8 @@ def test_threads_share_a_graph(tmp_path, monkeypatch):
 
 
 def test_checkpoints_may_be_recomputed_in_a_thread_of_autograd(tmp_path):
-    """On CUDA devices a thread of autograd recomputes checkpoints. As soon as the
-    recomputation has all tensors, it raises an exception in the middle of the layer."""
+    """On CUDA devices a thread of autograd recomputes checkpointed layers. As soon as PyTorch has
+    recomputed all tensors that it needs, it raises an exception in the middle of the layer."""
     model, path = stack(Attention), str(tmp_path / "two.db")
     alone = entropy_alone(model, batches(0), str(tmp_path / "one.db"))
     model = Checkpointed(*model)

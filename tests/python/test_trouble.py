@@ -143,8 +143,9 @@ def test_a_recorder_that_dies_again_and_again_is_given_up(plain, run_file):
 
     _, rec = trained_with_one_warning(plain, run_file, kill)
     # The recorder is killed before each of the steps 1 to 5 and restarted three times.
-    # The fourth kill is noticed at step 4, so no later step is in the file. An earlier
-    # step is in the file if its recorder wrote the step before the recorder was killed.
+    # The fourth kill is noticed at step 4, so the file contains neither step 4 nor a later
+    # one. It contains an earlier step only if the recorder wrote the step before it was
+    # killed.
     series = es.open(run_file).series
     assert all(s["last_step"] is None or s["last_step"] < 4 for s in series)
     assert rec.lost >= 2

@@ -1,6 +1,6 @@
 """Tests that family vit and transformers' ViTForImageClassification have the same loss,
-entropies and accuracy: probe reads weights with the names of the published google/vit
-models, and transformers reads a checkpoint of entropy-train."""
+entropies and accuracy: entropy-train probe reads weights with the names of the
+published google/vit models, and transformers reads a checkpoint of entropy-train."""
 
 import json
 import subprocess

@@ -7,9 +7,10 @@ plan_dir
 write_source "$dir/src"
 "$BUILD/entropy-corpus" -q -o "$dir/x.tok" "$dir/src" || echo 'Bail out! no corpus'
 
-# A library for LD_PRELOAD. After the file was opened, it makes fcntl fail once:
-# at the first release of an exclusive lock on the first read mark in FILE-shm.
-# It also makes SQLite's pauses between attempts end at once.
+# A library for LD_PRELOAD. After the run file was opened, it makes fcntl fail
+# once: at the first release of an exclusive lock on the first read mark in the
+# run file's -shm file. It also makes SQLite's pauses between attempts end at
+# once.
 cat >"$dir/locks.c" <<'END'
 #include <errno.h>
 #include <fcntl.h>

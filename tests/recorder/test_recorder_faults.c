@@ -207,7 +207,7 @@ TEST(children_of_a_dead_trainer_do_not_delay_the_end)
     }
     close(hold[0]);
     /* The trainer's child is the last of the three processes to end, because it
-     * waits for this test. */
+     * lives until this test closes the pipe `hold`. */
     int ended = 0;
     pid_t recorder = 0;
     while (ended < 2) {

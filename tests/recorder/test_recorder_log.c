@@ -138,8 +138,8 @@ static bool has_log(const char *path)
     return stat(beside(path, "-wal"), &log) == 0 && log.st_size > 100;
 }
 
-/* The recorder notices that the log has lost its name in its next check, or at
- * the latest at the end. */
+/* The recorder notices at its next check, or at the latest at the end, that the
+ * log was removed or renamed. */
 TEST(log_without_its_name_loses_nothing)
 {
     static void (*const ways[])(const char *) = {remove_log, move_log,
@@ -165,7 +165,8 @@ TEST(log_without_its_name_loses_nothing)
     }
 }
 
-/* Removes the run file and its companions, like rm -f RUN.db* */
+/* Removes the run file together with its log and the log's index, like rm -f
+ * RUN.db* */
 TEST(a_run_file_that_is_removed_with_its_log_is_a_counted_loss)
 {
     const char *path = recording_path("gone.db");

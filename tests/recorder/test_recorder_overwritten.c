@@ -79,8 +79,9 @@ static void check_outcome(const char *path, es_status status,
         assert_int_equal(count_in_file(path), report->pushed);
 }
 
-/* Records while the word at `offset` is overwritten several times: once while
- * the recorder sleeps, and otherwise while it works. */
+/* Records while the word at `offset` of the shared memory is overwritten
+ * several times: once while the recorder sleeps, and otherwise while it
+ * works. */
 static es_status record_over(const char *path, size_t offset, uint32_t pattern,
                              es_recorder_report *report, uint64_t *refused)
 {
@@ -92,9 +93,9 @@ static es_status record_over(const char *path, size_t offset, uint32_t pattern,
     *refused = 0;
     alarm(ES_PATIENCE_S);
     es_assert_ok(es_recorder_open(&recorder, &options));
-    recorder->answer_ms = ANSWER_MS; /* set after the opening, which may be
+    recorder->answer_ms = ANSWER_MS; /* set after es_recorder_open, which may be
                                         slow, so that the short limit applies
-                                        only to the end */
+                                        only to es_recorder_close */
     recording_declare(recorder, series);
     char *words = (char *)recorder->ring.words;
     for (int64_t step = 0; step < STEPS; step++) {

@@ -28,8 +28,8 @@ TEST(stopped_recorder_drops_and_counts)
         step++;
     /* Only the first dropped frame has waited for space. A thousand further
      * frames must be dropped without waiting. A push that waits wakes the
-     * recorder by changing the value of the bell, so this value must not
-     * change. */
+     * recorder by incrementing `bell`, a futex of the ring, so `bell` must not
+     * change while the thousand frames are dropped. */
     assert_int_not_equal(es_ring_bell(&recorder->ring), bell);
     bell = es_ring_bell(&recorder->ring);
     for (int i = 0; i < 1000; i++)

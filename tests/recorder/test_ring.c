@@ -1,4 +1,4 @@
-/* Tests the ring buffer in shared memory with both of its sides in one
+/* Tests the ring buffer in shared memory, with producer and consumer in one
  * process, and the packing of the first message (the greeting) and of frames
  * into bytes. */
 #include "hooks/recorder/ring.h"
@@ -291,8 +291,8 @@ static es_frame *first_header(struct pair *pair)
 static void expect_corrupt(struct pair *pair)
 {
     es_assert_status(ES_EFORMAT, "the ring is corrupt", read_any(pair));
-    /* The error is permanent, and waiting for further frames returns at
-     * once. */
+    /* The ring stays corrupt: a wait for further frames returns at once, and
+     * the next read fails again. */
     es_ring_wait(&pair->consumer, es_ring_bell(&pair->consumer), 1, -1);
     assert_int_equal(read_any(pair), ES_EFORMAT);
 }

@@ -54,7 +54,7 @@ TEST(exponents_are_superscripts)
         es_label_typeset(text, sizeof text);
         assert_string_equal(text, cases[i][1]);
     }
-    /* With too little space, the text stays unchanged. */
+    /* If the result would not fit into the buffer, the text stays unchanged. */
     strcpy(text, "-2.5e-09");
     es_label_typeset(text, 12);
     assert_string_equal(text, "-2.5e-09");

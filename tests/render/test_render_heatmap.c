@@ -230,8 +230,8 @@ TEST(a_column_of_many_panels_fits_on_a_page)
     assert_true(width == 234 && free_height > 1000);
     sides_of(&width, &height, 648, 0);
     assert_true(width == 234 && height <= 648);
-    /* If only one column of panels is allowed, the limit of 648 points makes
-     * the page lower, but by less than half. */
+    /* If only one column of panels is allowed, a height limit of 648 points
+     * makes the page lower, but by less than half. */
     sides_of(&width, &narrow, 648, 1);
     assert_true(narrow < 0.85 * free_height && narrow > 0.5 * free_height);
     /* A limit that exceeds the natural height of the page changes nothing. */

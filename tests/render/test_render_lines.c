@@ -109,7 +109,8 @@ TEST(values_beyond_the_limit_are_clipped_and_marked)
     const es_curves_block *block = &s.sheet.blocks[0];
     double top = block->upright.high;
     assert_true(top >= 3 && top < 3.5);
-    assert_true(block->upright.low > 1.5); /* the axis fits the values */
+    assert_true(block->upright.low > 1.5); /* the axis fits the values and does
+                                              not begin at 0 */
     assert_true(picture_says(s.picture, "5×10⁷"));
     assert_true(has_arrow(&s, 40));
     assert_false(has_arrow(&s, 60));
@@ -270,7 +271,7 @@ TEST(a_mark_on_another_mark_is_hollow)
         row(&b, 0)[k] = 2;
         row(&b, 1)[k] = k == 2 ? 2.001f : (float)k;
     }
-    /* A hollow mark is drawn on a dot in the background colour. */
+    /* A hollow mark has a dot in the background colour under it. */
     b.curves[1].color = 1;
     const es_curves_panel panel = {"crossing", NULL, b.curves, 2};
     es_curves figure = figure_of(&panel, 1);

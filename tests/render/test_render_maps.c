@@ -8,7 +8,7 @@
 enum { SIZE = 12, MOST = 40 };
 
 /** Fills in the causal attention map with the number `map`. The higher the
- *  number, the less local is the attention. Map 2 contains a NaN. */
+ *  number, the less local the attention. Map 2 contains a NaN. */
 static void fill(float *values, int map)
 {
     for (int q = 0; q < SIZE; q++)

@@ -435,7 +435,7 @@ static void draw_name(es_picture *picture, const char *name, double x, double y,
                     align, weight, 0, red, fitted);
 }
 
-/* Unusual and malicious names are drawn inside of their frames. */
+/* Unusual and malicious names are drawn inside their frames. */
 TEST(names_of_any_script_are_drawn)
 {
     static char longest[201];

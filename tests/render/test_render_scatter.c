@@ -121,7 +121,8 @@ static double distance_to(const es_picture *picture, const char *label,
     return NAN;
 }
 
-/* Two points are at most as far apart as their labels are wide. */
+/* The distance between two neighbouring points is at most the width of a
+ * label. */
 TEST(labels_are_not_next_to_other_points)
 {
     for (int i = 4; i <= 40; i++) {

@@ -14,8 +14,8 @@ enum { VALUES = 3 };
 typedef enum oddity {
     PLAIN,
     DIP,
-    PEAK,   /* sample 43 has a smaller peak */
-    BROKEN, /* sample 43 has a large negative value */
+    PEAK,   /* sample 41 has a peak, and sample 43 a smaller one */
+    BROKEN, /* sample 41 has a NaN, and sample 43 a large negative value */
     INFINITE,
     HEALED,
     GONE,
@@ -189,8 +189,8 @@ TEST(small_series_leave_their_rest_to_others)
     assert_int_equal(shares[1], 500);
     assert_int_equal(shares[2], 500);
     allot(shares, (const size_t[]){10, 30, 1000}, 3, 800);
-    /* The first series leaves 700 of 800 values. The second series needs less
-     * than half of these values and therefore fits completely. */
+    /* The first series leaves 700 of the page's 800 values. The second series
+     * needs less than half of these values and therefore fits completely. */
     assert_int_equal(shares[1], 300);
     assert_int_equal(shares[2], 400);
     allot(shares, (const size_t[]){10, 30, 1000}, 3, 0);

@@ -19,7 +19,7 @@ def waits_for(browser, text):
 
 
 def links(browser, check):
-    """A link shows the same view, and the browser's back and forward buttons work."""
+    """A link to a view shows that view again, and the browser's back and forward buttons work."""
     url = browser.js("return location.href.split('#')[0]")
     browser.js("document.querySelectorAll('#runs .open')[3].click()")
     waits_for(browser, "runs=")
@@ -124,7 +124,8 @@ def saved(browser, card, form):
 
 
 def saves(browser, check):
-    """Every panel of an open comparison can be saved in every format that it offers."""
+    """Every panel of an open comparison can be saved in every format that the panel
+    offers."""
     browser.js("State.set({open: Data.runs.slice(2, 4), delta: Data.runs.slice(2, 4),"
                "group: 'lr'})")
     offers = browser.js(

@@ -110,7 +110,7 @@ TEST(many_lines_have_fewer_points)
     es_trace_free(trace);
 }
 
-/* A lower limit on the number of points must give fewer points, but keep all
+/* A smaller limit on the number of points must give fewer points, but keep all
  * extremes. */
 TEST(a_limit_of_points_is_respected)
 {

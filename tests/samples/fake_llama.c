@@ -101,8 +101,8 @@ static void make_weights(struct ggml_tensor *out, int layer, int position,
         }
 }
 
-/* Computes one layer for n queries. In odd layers, heads precede queries in
- * memory, and rows have gaps between them. */
+/* Computes one layer for n queries. In odd layers, the weights are stored query
+ * by query instead of head by head, with gaps between the rows. */
 static bool run_layer(struct llama_context *context, int layer, int n)
 {
     int n_cells = (2 * (context->position + n) + 31) / 32 * 32;

@@ -45,8 +45,8 @@ for run in token-0.10 token-0.50 mean-0.10 mean-0.50; do
     check "the page has the smallest threshold of $run" grep -q \
         "^| ${run%-*} | ${run#*-} | $(smallest "$dir/runs/${run/-/-gamma}-s1.db") |" "$page"
 done
-# The thresholds of this run start at 0.5, its gamma. If the regulariser uses the mean
-# of each head's entropies, they do not move.
+# The thresholds of this run start at 0.5, its gamma. If the regulariser uses
+# the mean of each head's entropies, the thresholds do not move.
 check 'thresholds that began at gamma are still at gamma' grep -qE \
     '^\| mean \| 0.50 \| 0.500 \| 100 % \| 0 % \| 100 % \| 0.000 ' "$page"
 check 'thresholds at gamma are counted' grep -q 'reduce mean`, the .* in 1 of 2 runs (gamma 0.50 in 1 of 1 runs)' "$page"

@@ -453,7 +453,8 @@ def a_claim_can_only_replace_an_untestable_one():
 
 
 def the_committed_page_agrees_with_the_committed_results():
-    """Also checks that the results contain the checksums of their rules."""
+    """Checks that the committed page shows the committed results, and that the results contain the
+    checksums of their rules."""
     with tempfile.TemporaryDirectory() as folder:
         for name in os.listdir(RESULTS):
             if name.startswith("truth") and name.endswith(".json"):

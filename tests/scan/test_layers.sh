@@ -7,7 +7,8 @@ cd "$dir"
 
 # Writes a run of a model with two window layers, whose ceiling is 2 nats, and a
 # full layer, whose ceiling is 4.5 nats. The heads of the window layers attend
-# uniformly, but none would be high relative to the single ceiling of the run.
+# uniformly, so their entropy is at their ceiling; relative to a single ceiling
+# of the whole run it would not be high.
 run() { # PATH STEPS-APART CONFIG [PROGRAM]
     {
         printf '# name: gemma\n# arch: SM\n# ctx: 256\n# config: %s\n' "$3"
@@ -43,7 +44,7 @@ check "the table notes that bands refer to each head's ceiling" says gemma.db 'b
 check 'a run without described layers has no list of layers' not says plain.db 'L2'
 exits '--check fails for overloaded window layers' 1 '' "$scan" gemma.db --check -q
 
-# In this run only one window layer is high; its name contains a control
+# In this run only the window layer is overloaded; its name contains a control
 # sequence.
 run named.db 100 '{"ceiling": 9, "layers": [{"name": "a"}, {"name": "b\x5cu001b[31m", "kind": "window", "ceiling": 2}, null]}'
 check "a flag of one layer has the layer's name, escaped" says named.db 'overload L1 window b\x1b[31m (warning)'

@@ -146,8 +146,9 @@ TEST(names_cannot_steer_a_terminal)
     }
 }
 
-/* Checks that each null has a state member next to it, unless it replaces a
-   list, a string or an object. Also checks that the bands count every head. */
+/* Checks that each null has a state member next to it, unless the null replaces
+   a list, a string or an object. Also checks that the bands count every
+   head. */
 static void assert_states(json_t *object)
 {
     static const char *const others[] = {"arch", "config", "flags"};

@@ -1,4 +1,4 @@
-"""Attacks entropy-scan serve as other pages, other users and broken clients would."""
+"""Attacks `entropy-scan serve` as web pages, other users and broken clients could."""
 import os
 import shutil
 

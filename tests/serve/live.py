@@ -28,7 +28,7 @@ key = data["changed"][0]
 run = server.ready(1)["a.db"]
 check("a run that begins is listed", run["key"] == key and run["status"] == "running", run)
 # Name the phase: without a phase, the server would return the series of the evaluation
-# as long as it knows no training sample.
+# as long as it has read no training sample.
 series = f"api/series?run={key}&name=entropy&phase=train"
 (header, parts), = until(lambda: [one for one in blocks(server.ask(series).body) if one[0]["n"]])
 steps = list(parts[0])

@@ -124,8 +124,8 @@ cluster_stop() {
     local i
     [ ${#cluster_pids[@]} -gt 0 ] || return 0
     scancel --quiet --full --user root >/dev/null 2>&1
-    # Stop slurmd first and munged last, because each daemon needs those started
-    # before it to end cleanly.
+    # Stop slurmd first and munged last: a daemon ends cleanly only while the daemons that were
+    # started before it still run.
     for ((i = ${#cluster_pids[@]} - 1; i >= 0; i--)); do
         kill "${cluster_pids[i]}" 2>/dev/null
         wait "${cluster_pids[i]}" 2>/dev/null

@@ -47,7 +47,7 @@ def read_all(folder):
 
 
 def least(fuzzer, target, corpus):
-    """Returns the selected inputs, without the inputs written by hand."""
+    """Returns the inputs that libFuzzer selects, without the inputs written by hand."""
     seeds = os.path.join(FUZZ, "seeds", target)
     with tempfile.TemporaryDirectory() as scratch:
         out, before = scratch + "/out", scratch + "/before"

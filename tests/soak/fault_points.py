@@ -216,8 +216,8 @@ class Scenario:
             return log.read().splitlines()
 
     def allocations(self, place):
-        """Returns the fault points of all allocations, by number: each
-        allocation fails alone, or with all later ones.
+        """Returns two fault points for each allocation: either only this allocation fails,
+        or this one and all later ones fail.
         """
         count = int(self.log_of(place, lambda log: with_allocations(
             self, "ES_ALLOC_COUNT=" + log))[0])
@@ -251,9 +251,9 @@ class Scenario:
 
     def call_numbers(self, place):
         """Returns pairs (call, number) for all system calls from the first one
-        that names a run. Calls for fonts are left out, because a picture may
-        look different without a font. Calls on event counters are left out,
-        because a counter cannot be full.
+        whose arguments name a run. Calls for fonts are left out, because a
+        picture may look different without a font. Calls on event counters are
+        left out, because a counter cannot be full.
         """
         lines = self.log_of(place, lambda log: with_calls(
             self, "-y", "-o", log, "-e", "trace=all"))

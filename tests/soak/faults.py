@@ -1,5 +1,5 @@
-"""Makes each system call, or each allocation, of a program fail in turn and
-judges the result. Prints TAP, one line per command.
+"""Makes each system call, or each allocation, of a program fail in turn and checks the result.
+Prints TAP, one line per command.
 
 usage: tests/soak/faults.py BIN [--kind KIND,...] [--points N] [--seed S]
                             [--only COMMAND]
@@ -10,9 +10,9 @@ of a file), disks (with few free KiB), or clocks (the time of day jumps).
 A command that exits with 0 must have printed and written the same output as
 without a fault. A command that failed must print a one-line message, exit with
 3 or 4, leave only complete files, and print no number that it does not print
-without a fault. strace makes system calls fail and alloc_shim.c allocations: a
-single one, or also all later ones of its kind. recording_faults.py contains
-the scenarios that train.
+without a fault. strace makes system calls fail, and alloc_shim.c makes allocations fail: either a
+single call, or this call and all later calls of its kind. recording_faults.py contains the
+scenarios that train.
 """
 import argparse
 import os

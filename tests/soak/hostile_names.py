@@ -213,8 +213,8 @@ class Attack:
         self.is_plain(out, "--tui")
 
     def file_name(self):
-        """Tests a run file whose name contains the text, both through its
-        folder and by its path.
+        """Tests a run file whose name contains the hostile text. The program gets the name of the
+        file's folder, and then the file's path.
         """
         name = b"a" + FORBIDDEN.sub(b"_", self.name)[:200] + b".db"
         folder = os.path.join(self.folder, "named").encode()

@@ -75,8 +75,8 @@ def exported(bin_folder, path):
 
 
 def same_cells(lines, reference):
-    """Compares a step that may have been written only in part with the
-    complete step."""
+    """Compares the exported lines of a step, which may lack lines and cells, with the lines
+    of the complete step."""
     wanted = {tuple(line.split(",")[:2]): line.split(",") for line in reference}
     return all(cell in ("", wanted[tuple(line.split(",")[:2])][i])
                for line in lines

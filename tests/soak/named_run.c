@@ -1,6 +1,6 @@
-/* Records a run in which every name is TEXT, for hostile_names.py: the run, its
- * program and host, a key and a value of its configuration, a series, a layer,
- * an event.
+/* Records a run in which every name is TEXT, for hostile_names.py: the names of
+ * the run, its program, its host, a series, a layer and an event, and a key and
+ * a value of the configuration.
  *
  * usage: named_run RUN.db TEXT
  *

@@ -1,5 +1,5 @@
-"""The scenarios of faults.py that record: training runs, one of which is
-resumed, and a sweep of two runs. In each, a system call of the trainer, the
+"""Defines the scenarios of faults.py in which runs are recorded: training runs, one of
+which is resumed, and a sweep of two runs. In each, a system call of the trainer, the
 recorder or the sweep fails.
 
 If the recording fails, training still ends with the same losses as without a

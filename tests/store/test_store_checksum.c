@@ -416,8 +416,8 @@ static void add_text(uint64_t *hash, const char *text)
 }
 
 /**
- * Hashes the rows of a run, except the events that the reader has added for
- * damage.
+ * Hashes the rows of a run, except the events that the reader has added to
+ * report damage.
  */
 static void read_rows(contents *to, es_reader *r, size_t run)
 {

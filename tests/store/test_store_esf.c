@@ -66,8 +66,8 @@ static void write_all(const char *path)
         es_assert_ok(es_write_values(w, series[3], 100 - step, 1));
         es_assert_ok(es_writer_commit(w));
     }
-    es_assert_ok(es_write_values(w, series[2], 7,
-                                 1)); /* replaces the sample at step 7 */
+    /* replace the sample at step 7 */
+    es_assert_ok(es_write_values(w, series[2], 7, 1));
     es_assert_ok(es_writer_event(w, run, &event));
     es_assert_ok(es_writer_event(w, run, &event));
     const es_map map = {
@@ -257,7 +257,7 @@ TEST(a_writer_on_another_host_is_alive_by_its_heartbeat)
     es_file_write(run_esf, bytes, end);
     free(bytes);
     AUTO(es_reader) r = es_open_reader(run_esf);
-    assert_false(es_is_written(r)); /* the writer is of this machine, but its
+    assert_false(es_is_written(r)); /* the writer ran on this machine, but its
                                        lock is gone, so it counts as dead */
     es_esf_move_abroad(run_esf);
     es_reader_close(r);
@@ -337,8 +337,8 @@ TEST(a_reader_starts_over_if_the_file_has_changed)
     es_esf_frame frame;
     uint32_t seed;
     size_t place = es_esf_find(&frame, &seed, bytes, n, 3);
-    assert_int_equal(truncate(run_esf, (off_t)place),
-                     0); /* simulates a power loss */
+    /* simulate a power loss */
+    assert_int_equal(truncate(run_esf, (off_t)place), 0);
     free(bytes);
     es_writer *w = es_esf_begin(run_esf, 2, &run);
     es_esf_commit(w, 2, 3);
@@ -683,9 +683,9 @@ TEST(a_fragment_with_a_gap_is_not_removed)
     es_esf_write(run_esf, 3);
     unsigned char *bytes = es_file_read(run_esf, &n);
     const size_t place = es_esf_find(&frame, &seed, bytes, n, 2);
-    bytes[place + ES_ESF_FRAME_BYTES + 36] ^=
-        1; /* the damage is so recent that it may still be a block which another
-              host sees late */
+    /* The damage is so recent that the reader must not report it yet: another
+     * host may see a block late. */
+    bytes[place + ES_ESF_FRAME_BYTES + 36] ^= 1;
     es_file_write(run_esf, bytes, n);
     es_assert_status(ES_EFORMAT, "kept next to",
                      es_place_fold(run_esf, run_db));

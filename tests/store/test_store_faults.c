@@ -318,8 +318,8 @@ static void read_one_run(es_reader *r, size_t run, const char *path)
         if (status == ES_OK) /* reads all values, so that a sanitizer detects
                                 invalid memory */
             memcpy(sample, values, s.n_values * sizeof *sample);
-        assert_true(n++ < 100000); /* must end: a file of this size has fewer
-                                      samples */
+        assert_true(n++ < 100000); /* the loop must end: a file of this size has
+                                      fewer samples */
     }
     check_message(status, path);
 }

@@ -169,8 +169,8 @@ TEST(a_replaced_or_truncated_file_has_to_be_reopened)
     unsigned char *bytes = es_file_read(run_esf, &n);
     es_esf_commit(w, 2, 4);
     AUTO(es_growth) growth = begin();
-    assert_int_equal(truncate(run_esf, (off_t)n),
-                     0); /* simulates a power loss */
+    /* simulates a power failure that loses the last commit */
+    assert_int_equal(truncate(run_esf, (off_t)n), 0);
     assert_int_equal(look(growth), ES_GROWTH_OTHER);
     es_growth_end(growth);
     growth = begin();

@@ -73,8 +73,9 @@ TEST(invalid_descriptions_of_fragments_are_refused)
 {
     const struct {
         const char *world, *ranks, *layer,
-            *words; /* expected part of the error message; NULL if the run is
-                       not a fragment */
+            *words; /* text that the error message must contain; NULL if no
+                       error is expected, because the run does not count as a
+                       fragment */
     } cases[] = {
         {"2", "[0]", "[]", NULL},
         {"1e9", "[1]", "0", NULL},

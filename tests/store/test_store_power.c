@@ -189,8 +189,8 @@ TEST(a_power_loss_of_a_run_file_loses_only_unsynced_data)
         n_less += n < promised[at].most;
         if (i % 16)
             continue;
-        es_writer *writer = begin(
-            left, n); /* the next writer must be able to continue the run */
+        /* The next writer must be able to continue the run. */
+        es_writer *writer = begin(left, n);
         commit(writer, n);
         es_assert_ok(es_writer_close(writer));
         assert_int_equal(check_file(left), n + PER_COMMIT);

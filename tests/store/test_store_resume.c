@@ -148,8 +148,9 @@ TEST(a_run_resumes_from_its_start_or_beyond_its_end)
 TEST(a_run_of_another_shape_is_not_resumed)
 {
     int64_t run;
-    es_run_info info = es_run_of(
-        3, 2); /* as many heads in total, but another number of layers */
+    /* the same total number of heads as the stored run, but a different number
+     * of layers */
+    es_run_info info = es_run_of(3, 2);
     info.uuid = UUID;
     write_part(run_db, 10);
     es_writer *w = es_open_writer(run_db);

@@ -132,9 +132,9 @@ void attention_check(const attention_problem *p, bool entropy)
 
 /* --- numbers that are not finite, and rows without weight ----------------- */
 
-/* Checks the statistics and weights of row i. If `bad`, all statistics must be
- * NaN and no weight may be finite; otherwise no statistic may be NaN and all
- * weights must be finite. */
+/* Checks the statistics and weights of row i. If `bad` is true, all statistics
+ * must be NaN and no weight may be finite; otherwise no statistic may be NaN
+ * and all weights must be finite. */
 static void expect_nan_row(const attention_problem *p, int i, bool bad)
 {
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++) {

@@ -22,7 +22,8 @@ typedef struct attention_problem {
     bool half; /* emulate fp16 */
     bool bf16; /* true if activations are bf16; attention_run then rounds qkv
                   and dy */
-    /* true to write no statistics of the scores, as on a device */
+    /* true to write no statistics of the scores, as in attention on a CUDA
+     * device */
     bool on_device;
     bool tiles;      /* with bf16, use matrix units if the CPU has them */
     double rounding; /* maximum relative error of outputs and gradients; 0: the
@@ -30,7 +31,7 @@ typedef struct attention_problem {
     size_t n_rows, n_values; /* B H T; B H T D */
     float *qkv, *dqkv, *y, *dy, *saved, *dentropy;
     float *rows; /* (ES_N_ROW_STATISTICS, B,H,T) row statistics */
-    /* (H,T) logarithms of the temperatures, and the gradients of these
+    /* Logarithms of the temperatures (H,T), and the gradients of these
      * logarithms; both NULL without temperatures */
     float *log_t, *dlog_t;
 } attention_problem;

@@ -11,8 +11,8 @@ start() { # OPTION...: sets $trainer; its progress is in $dir/progress
 
 done_steps() { grep -c '^step ' "$dir/progress"; }
 reached() { [ "$(done_steps)" -ge "$1" ] || ended "$trainer"; }
-# Waits until step N, waits SECONDS more, and pauses the training run until finish_training. If the
-# run ends before it can be paused, which happens on a busy machine, returns $late.
+# Waits until step N, waits SECONDS more, and pauses the training run, which finish_training
+# resumes. If the run ends before it can be paused, which happens on a busy machine, returns $late.
 late=75
 await_step() { # N [SECONDS]; $steps is the number of all steps
     until_true reached "$1"

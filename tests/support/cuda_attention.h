@@ -14,10 +14,11 @@ typedef struct cuda_place {
 } cuda_place;
 
 /**
- * Returns the available places; the last entry has a NULL file. The first call
- * opens the places. If the variable ENTROPY_TRAIN_CUDA is set, it names the
- * library of the emulation on the host. Omits a place that was not built or has
- * no device, and prints this once. Skips the test if no place is available.
+ * Returns the available places (devices and the emulation on the host); the
+ * last entry has a NULL file. The first call opens the places. If the variable
+ * ENTROPY_TRAIN_CUDA is set, it names the library of the emulation on the host.
+ * Omits a place that was not built or has no device, and prints this once.
+ * Skips the test if no place is available.
  */
 const cuda_place *cuda_places(void);
 #define EACH_PLACE(place)                                                      \
@@ -26,14 +27,15 @@ const cuda_place *cuda_places(void);
 /** Options of one forward and backward pass of attention. */
 typedef struct cuda_run {
     es_precision precision;
-    bool unmeasured; /* compute no statistics */
+    bool unmeasured; /* true: compute no statistics */
     bool entropy;    /* the backward pass uses the gradients dentropy */
 } cuda_run;
 
 /**
  * Rounds q, k, v and dy of the problem to the precision, and runs attention
- * forward and backward. Outputs are first filled with poison. Fails the test if
- * memory around an array has changed. Sets the problem's `rounding`.
+ * forward and backward. Outputs are first filled with an invalid bit pattern.
+ * Fails the test if memory around an array has changed. Sets the problem's
+ * `rounding`.
  */
 void cuda_attention_run(attention_problem *p, const cuda_place *place,
                         cuda_run how);

@@ -418,7 +418,7 @@ void es_bench_expect_within(es_bench *bench, const char *what, const float *got,
     /* error and tolerance of the entry whose error is nearest to its
      * tolerance */
     double error = 0, tolerance = floor;
-    size_t bad = n; /* index of the first bad entry */
+    size_t bad = n; /* index of the first entry outside its tolerance */
     char name[64];
     for (size_t i = 0; i < n; i++) {
         const double a = (double)got[i], b = want[i], off = fabs(a - b);

@@ -53,8 +53,8 @@ typedef struct es_bench {
 /** Precisions in which ES_EACH_BENCH runs a test. */
 typedef enum es_bench_kind {
     ES_BENCH_ACTS, /* fp32, bf16 and fp16: for operations on activations */
-    ES_BENCH_BARE, /* the same precisions, with es_bench.bare set (no fused
-                      products); skips the test on a device */
+    ES_BENCH_BARE, /* fp32, bf16 and fp16 with es_bench.bare set (no fused
+                      products); the test is skipped on a device */
     ES_BENCH_FP32  /* fp32 only: for operations without activations */
 } es_bench_kind;
 

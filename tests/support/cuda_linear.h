@@ -42,13 +42,13 @@ void es_linear_put(es_bench *bench, es_linear_call *c, const float *weights,
  *  is at least 7. */
 void es_linear_spoil(float *x, int n, int width);
 
-/** Returns the maximum relative change of a number by rounding to the bench's
- *  precision; 0 for f32. */
+/** Returns the largest relative error of a number that is rounded to the
+ *  bench's precision; 0 for f32. */
 double es_linear_unit(const es_bench *bench);
 /**
  * Same as es_bench_expect, but allows for a second rounding at an earlier stage
- * of the computation. larger (n) contains the values at that stage; if it is
- * NULL, they are those of `want`.
+ * of the computation. `larger` contains the n values at that stage; if it is
+ * NULL, the values of `want` are used.
  */
 void es_linear_expect_twice(es_bench *bench, const char *what, const float *got,
                             const double *want, const double *larger, size_t n);

@@ -52,8 +52,8 @@ void assert_same_picture(es_picture *a, es_picture *b);
 
 /**
  * ASSERT_SAYS fails the test unless all given texts are in the picture;
- * ASSERT_SAYS_NOT fails it if one of them is. The message contains the text
- * concerned.
+ * ASSERT_SAYS_NOT fails the test if any of them is. The message contains the
+ * missing or unwanted text.
  */
 #define ASSERT_SAYS(picture, ...)                                              \
     assert_says(picture, true, (const char *const[]){__VA_ARGS__, NULL})

@@ -1,6 +1,6 @@
 /* Computes the statistics of es_qk_statistics by their definitions, in double
  * precision, row by row and key by key, and compares the outputs of a call with
- * the results. */
+ * these statistics. */
 #include "analyzer/base/value.h"
 #include "tests/support/entropy_cases.h"
 

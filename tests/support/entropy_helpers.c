@@ -184,8 +184,9 @@ static double mass_of(const row_inputs *row)
 }
 
 /**
- * Returns the largest sum |q_c k_c| / (t sqrt(D)) over the visible keys, and
- * sets *n_visible to their number.
+ * Returns the maximum over the visible keys of sum |q_c k_c| / (t sqrt(D)),
+ * where t is the row's temperature and D the head width. Sets *n_visible to the
+ * number of visible keys.
  */
 static double reach_of(const row_inputs *row, int *n_visible)
 {
@@ -408,8 +409,9 @@ static bool is_causal(const es_arrays *from)
 }
 
 /**
- * Reads the dimensions of an array of a case: B, H, n, and D or S. Returns
- * false if the case has no such array.
+ * Reads the dimensions of an array of a case: sequences, heads, rows or keys,
+ * and the head width or the number of keys. Returns false if the case has no
+ * such array.
  */
 static bool read_dims(size_t dims[4], const es_arrays *from, const char *name)
 {

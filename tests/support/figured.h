@@ -39,8 +39,8 @@ void es_assert_undrawn(es_figured *figured, es_figure_draw *draw,
                        const char *words);
 
 /**
- * Fails the test if the figure can show the first run, or if the message that
- * says why it cannot does not contain `words`.
+ * Fails the test unless the figure cannot show the first run and the message
+ * that gives the reason contains `words`.
  */
 void es_assert_unfit(const es_figured *figured, es_figure_kind kind,
                      const char *words);

@@ -11,7 +11,8 @@
 #define ES_JUDGED_EPISODES 512
 
 typedef struct es_judged_episode {
-    /* index of the rule that reported the episode; only with rules */
+    /* index of the rule that reported the episode; used only if the test
+     * evaluates alert rules */
     size_t rule;
     es_episode said; /* the reported episode; its layers and heads are NULL,
                         because they are copied to the members below */
@@ -35,8 +36,8 @@ es_judged *es_judged_new(es_judge_run run, const es_flag_rules *rules);
 void es_judged_free(es_judged *judged);
 AUTO_OF(es_judged, es_judged_free)
 
-/** Passes to the judge (the flag detection) a sample of a series of heads, with
- *  `value` for all L*H heads. */
+/** Passes a sample of a series of heads to the judge, which detects flags. The
+ *  sample has `value` for all L*H heads. */
 void es_judged_push_all(es_judged *judged, es_judge_series series, int64_t step,
                         float value);
 
@@ -69,7 +70,7 @@ typedef struct es_ruled {
     es_rules *rules;
     es_judged_episode episodes[ES_JUDGED_EPISODES]; /* (n) oldest first */
     size_t n;
-    /* (n_opened) episodes as they were reported at their onset */
+    /* the n_opened episodes as they were reported at their onset */
     es_judged_episode opened[ES_JUDGED_EPISODES];
     size_t n_opened;
 } es_ruled;

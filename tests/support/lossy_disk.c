@@ -18,7 +18,7 @@ typedef struct disk_step {
     sqlite3_int64 offset; /* WRITE: position in the file; TRUNCATE: new size of
                              the file */
     size_t n;
-    unsigned char *bytes; /* (n) bytes that a WRITE writes */
+    unsigned char *bytes; /* the n bytes that a WRITE writes */
 } disk_step;
 
 /** The contents of a file; `there` is true if the file exists. */
@@ -275,7 +275,7 @@ static void write_whole(disk_file *file, const disk_step *step)
     file->there = true;
 }
 
-/** Applies a step whose data has been synced. */
+/** Applies a recorded change whose data has been synced. */
 static void apply(disk_file *file, const disk_step *step)
 {
     if (step->what == WRITE)
@@ -287,8 +287,9 @@ static void apply(disk_file *file, const disk_step *step)
 }
 
 /**
- * Randomly chooses the contents of bytes at..end of a block after the power
- * loss; `bytes` are the new contents.
+ * Randomly chooses what the bytes at..end of a block contain after the power
+ * loss. `bytes` are the contents that an unsynced write would have stored
+ * there.
  */
 static void lose_block(disk_file *file, int which, size_t at, size_t end,
                        const unsigned char *bytes)
@@ -356,9 +357,9 @@ static disk_file lose(int which, size_t safe, size_t n)
     return file;
 }
 
-/** Returns the number of steps that can no longer be lost for a file, because
- *  they were synced. The removal of a file changes the folder, and any later
- *  sync makes it permanent. */
+/** Returns how many of the first n recorded steps can no longer be lost for
+ *  this file, because a later sync has made them permanent. The removal of a
+ *  file changes the folder, and a later sync of any file makes it permanent. */
 static size_t find_safe(int which, size_t n)
 {
     for (size_t i = n; i > 0; i--) {

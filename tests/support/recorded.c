@@ -1,5 +1,5 @@
-/* Writes runs value by value through the writer, and loads runs in the same way
- * as entropy-scan, for tests. Fails the test if a run cannot be loaded. */
+/* Writes runs value by value through the writer, and loads runs as entropy-scan
+ * does, for tests. Fails the test if a run cannot be loaded. */
 #include "tests/support/recorded.h"
 #include "cli/runs/settings.h"
 #include "tests/support/test.h"

@@ -18,7 +18,7 @@ void es_ref_each_case(void (*check)(const char *path));
 
 typedef struct es_ref_case {
     /* the model; its vectors u and v (of SNorm) have the values before the
-     * step */
+     * training step */
     es_ref_model *model;
     int32_t *tokens, *targets;
 } es_ref_case;
@@ -39,7 +39,7 @@ double *es_ref_case_array(const char *path, const char *folder,
  * The case contains the outputs of the double-precision model for the case's
  * parameters, and its gradients by central differences, which are feasible only
  * for small models. Afterwards the model's u and v (SNorm's vectors) have the
- * values after the step. Fails the test if a file cannot be written.
+ * values after the training step. Fails the test if a file cannot be written.
  */
 void es_ref_case_write(const char *dir, es_ref_case *it);
 

@@ -278,8 +278,8 @@ static double judge(double *x, const es_ref_model *ref, es_ref_result *result,
         }
         ce += cross_entropy(row, targets[i], V) / n;
     }
-    /* A loss near 0 is treated like a kink, because float32 loses the digits of
-     * 1 - p. */
+    /* A loss near 0 is treated like a point without derivative, because float32
+     * loses the digits of 1 - p. */
     es_ref_note(result, ce / 100);
     return ce;
 }

@@ -67,10 +67,10 @@ typedef struct es_ref_result {
      * output. Finite differences need fixed values of c, because the backward
      * pass treats c as a constant. */
     bool c_is_given;
-    /* distance to the nearest kink. It is measured from 0 for the input of a
-     * ReLU, from the tolerance for a deviation in the regulariser, and from the
-     * resolution of float32 for other values, such as the variance of a
-     * LayerNorm */
+    /* smallest distance of any value of this pass from the point at which its
+     * function has a kink: 0 for the input of a ReLU, and the tolerance for a
+     * deviation in the regulariser. For other values, such as the variance of a
+     * LayerNorm, the distance from the resolution of float32 is used */
     double clearance;
 } es_ref_result;
 

@@ -69,16 +69,18 @@ double es_ref_spectral_norm(double *w, const double *m, const double *u,
 
 /**
  * One head of attention. q, k, v, y are (T,D); log_t is (T) or NULL; rows
- * (ES_N_ROW_STATISTICS,T) are row statistics by their definitions, except that
- * the entropy has no epsilon, and that lse is NaN if `power` is not 0.
+ * (ES_N_ROW_STATISTICS,T) are the row statistics, computed from their
+ * definitions, except that the entropy has no epsilon, and that lse is NaN if
+ * `power` is not 0.
  */
 typedef struct es_ref_head {
     int n_ctx, width;
     int power; /* power of PowerSoftmax; 0 for softmax, 1 for scaled ReLU */
     double epsilon;
     bool plain;           /* PowerSoftmax without c */
-    es_row_length length; /* L in the epsilon of PowerSoftmax, and the divisor
-                             of scaled ReLU */
+    es_row_length length; /* kind of row length L, which is a factor of
+                             PowerSoftmax's epsilon and the divisor of scaled
+                             ReLU */
     double *c; /* (T) stabilising constant c of PowerSoftmax for each row, or
                   NULL; an input if c_is_given, else an output */
     bool c_is_given; /* true if c is an input, as finite differences require */

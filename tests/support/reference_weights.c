@@ -10,8 +10,8 @@
 /* Columns of a matrix that are normalised together: q, k or v in c_attn, or all
  * columns of any other matrix. */
 typedef struct block {
-    double *w; /* (in,stride), starting at the first column of
-                  the block */
+    double *w; /* first column of the block in the matrix, whose shape is
+                  (n_in,stride) */
     /* numbers of rows, of columns in the block, and of columns in the whole
      * matrix */
     int n_in, n_out, stride;

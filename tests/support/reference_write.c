@@ -159,8 +159,8 @@ static void write_json(const char *dir, const es_model_config *config)
 }
 
 /* Writes an array of the model under its name in the case's folder. A case
- * stores temperatures, whereas the model stores their logarithms. If
- * `gradient`, the values are derivatives with respect to the model's
+ * stores temperatures, whereas the model stores their logarithms. If `gradient`
+ * is true, the values are derivatives with respect to the model's
  * parameters. */
 static void write_array(const char *dir, const char *folder,
                         const es_ref_model *model, size_t index,

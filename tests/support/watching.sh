@@ -3,8 +3,8 @@
 . tests/support/corpus.sh
 cd "$dir"
 
-# Prints the path of the state file of the watcher of folder NAME, or nothing if the
-# file does not exist yet.
+# Prints the path of the state file that the watcher of folder NAME uses, or nothing if this file
+# does not exist yet.
 state_of() {
     for state in "$XDG_STATE_HOME/entropy-scan/watch/$1-"*.state; do
         [ ! -e "$state" ] || echo "$state"
@@ -67,9 +67,9 @@ stop_watching() {
 
 owed() { sqlite3 "$(state_of killed)" "SELECT count(*) FROM delivery WHERE state $1"; }
 nothing_owed() { [ "$(owed "IN ('owed', 'claimed')")" = 0 ]; }
-# Starts and kills watchers of the folder `killed`, at least N watchers and until
-# process PID has ended; the last watcher ends by itself. The watchers' output is in
-# killed.out and killed.alerts. Sets $kills to the number of killed watchers.
+# Starts watchers of the folder `killed` one after the other and kills each of them, until at least
+# N have been killed and process PID has ended. Then runs a last watcher, which is not killed. The
+# watchers' output is in killed.out and killed.alerts. Sets $kills to the number of killed watchers.
 kill_watchers() { # N PID OPTION...
     local least=$1 feeder=$2
     shift 2

@@ -1,6 +1,6 @@
-# Code shared by the tests of sweeps, which source this file after plan_dir. It
-# changes the directory to $dir, which contains the corpus x.tok for training,
-# and sets $root to the previous directory.
+# Code shared by the tests of sweeps, which source this file after calling
+# plan_dir. It changes the directory to $dir, which contains the corpus x.tok
+# for training, and sets $root to the previous directory.
 . tests/support/background.sh
 . tests/support/corpus.sh
 cd "$dir"

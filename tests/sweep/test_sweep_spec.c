@@ -43,8 +43,8 @@ TEST(every_combination_is_a_run)
     static const struct {
         const char *spec;
         size_t n_runs, run;
-        const char *name, *command; /* expected name and command; NULL is not
-                                       checked */
+        const char *name, *command; /* expected name and command; not checked if
+                                       NULL */
     } cases[] = {
         {all, 12, 0, "SM+LN+G_seed3_lr1e-3", NULL},
         {all, 12, 1, "SM+LN+G_seed3_lr3e-4", NULL},

@@ -79,7 +79,7 @@ TEST(a_line_has_settings_number_heads_layers_and_flag)
     es_watch_list list = {0};
     load(&list);
     es_browse browse = browse_of(&list, 100, 5);
-    /* Without a live view, the list has its natural height. */
+    /* Without a live view, the list is as high as its contents. */
     const char *all = drawn(&browse);
     static const char *const words[] = {"lr",    "ppl",
                                         "heads", "layers",

@@ -14,7 +14,8 @@ sys.path.insert(0, str(ROOT / "hooks/python"))
 
 import entropyscan as es  # noqa: E402
 
-# Watch is an alias of watch; ray is not among the tests' requirements.
+# Watch is an alias of watch. RayTunePruning needs ray, which the tests do not
+# require.
 LEFT_OUT = {"Watch", "__version__", "RayTunePruning"}
 
 

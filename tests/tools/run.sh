@@ -56,9 +56,9 @@ trap 'stop 129' HUP
 trap 'stop 130' INT
 trap 'stop 143' TERM
 
-# Runs the longest tests first, so that none of them is left to the end. The order
-# follows the seconds of the last run; without a last run, scripts and a few programs
-# come first.
+# Runs the longest tests first, so that none of them is left to the end. The
+# order follows the durations of the last run; if there was none, scripts and a
+# few programs come first.
 times=$BUILD/test-times
 by_time() { # TEST...
     local -A last

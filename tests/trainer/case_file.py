@@ -47,8 +47,8 @@ class Case:
 
 
 def save_all(make, cases):
-    """Calls make(name, wanted, seed) for each case of the dictionary `cases`, and
-    writes the results to the folder given on the command line. The seed is the
+    """Calls make(name, wanted, seed) for each key `name` and value `wanted` of the dictionary
+    `cases`, and writes the results to the folder given on the command line. The seed is the
     position of the case in `cases`.
     """
     if len(sys.argv) != 2:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the reference cases r*.. of tests/trainer/cases, of family roberta:
-each is one training step of transformers' RobertaForMaskedLM in float64, with PyTorch's
-autograd. Other kinds of attention than softmax replace the attention of transformers;
-they are implemented from hooks/trainer/model/README.md.
+"""Makes the reference cases of family roberta, tests/trainer/cases/r*: each is one
+training step of transformers' RobertaForMaskedLM in float64, with PyTorch's autograd.
+Other kinds of attention than softmax replace the attention of transformers; they are
+implemented from hooks/trainer/model/README.md.
 
     make_roberta_cases.py FOLDER      (needs torch, transformers, numpy and safetensors)
 

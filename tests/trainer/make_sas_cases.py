@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the reference cases s*.. of tests/trainer/cases, of family sas (He and
-Hofmann, Simplifying transformer blocks, 2024): one training step each,
-computed by PyTorch in float64 with autograd. The model is implemented from
+"""Makes the reference cases s01 to s07 of tests/trainer/cases, for family sas (He and
+Hofmann, Simplifying transformer blocks, 2024): one training step each, computed by
+PyTorch in float64 with autograd. The model is implemented from
 hooks/trainer/model/README.md, without the program's code.
 
     make_sas_cases.py FOLDER      (needs torch, numpy and safetensors)

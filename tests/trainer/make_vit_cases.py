@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes the reference cases v*.. of tests/trainer/cases, of family vit: each
-is one training step of transformers' ViTForImageClassification in float64,
-with PyTorch's autograd and the attention of make_roberta_cases.py. Arrays have
-the names that transformers uses in its files. The logits of every token are stored,
-although the loss uses only those of the class token.
+"""Makes the reference cases of family vit, tests/trainer/cases/v*: each is one
+training step of transformers' ViTForImageClassification in float64, with PyTorch's
+autograd and the attention of make_roberta_cases.py. Arrays have the names that
+transformers uses in its files. The logits of every token are stored, although the
+loss uses only those of the class token.
 
     make_vit_cases.py FOLDER      (needs torch, transformers, numpy and safetensors)
 

@@ -233,8 +233,8 @@ TEST(a_uniform_row_has_the_mean_distance)
     }
 }
 
-/* If each value is the position of its key, the output is the mean position,
- * from which the distance follows. */
+/* If each value is the position of its key, the output is the weighted mean of
+ * the positions, from which the mean distance follows. */
 TEST(values_equal_to_positions_give_the_distance)
 {
     EACH_ATTENTION(p, kernels, attention_open(1, 300, 1, 4))

@@ -48,8 +48,8 @@ static void check_shape(int n_batch, int n_ctx, int n_head, int width)
         EACH_ATTENTION(p, kernels,
                        open_form(n_batch, n_ctx, n_head, width, &forms[i / 2]))
         {
-            /* If a weight is near 1, the difference between its gradient and
-             * the weighted mean of the gradients cancels almost completely. */
+            /* If a weight is near 1, subtracting the weighted mean of the
+             * gradients from its gradient cancels most digits. */
             p.rounding = 5e-4;
             attention_run(&p, *kernels, 2, i % 2);
             attention_check(&p, i % 2);
@@ -173,9 +173,9 @@ TEST(the_missing_mass_is_the_share_of_epsilon)
 }
 
 /* Compares a sequence of n keys with a sequence that contains the same keys
- * twice. The last query of each sequence sees all keys. If L is the number of
- * visible keys, both last queries have the same output. Returns the largest
- * difference. */
+ * twice. The last query of each sequence sees all keys. Returns the largest
+ * difference between the outputs of these two queries, which are equal if the
+ * row length L is the number of visible keys. */
 static double doubled(const es_cpu_kernels *kernels, const form *f)
 {
     enum { N = 23, D = 3 };

@@ -124,7 +124,7 @@ TEST(any_number_of_threads_gives_the_same_bits)
 
 /* --- rows without scores -------------------------------------------------- */
 
-/* If all scores are 0, c is 1e-6 and no key has any weight. */
+/* If all scores are 0, the divisor c is 1e-6 and no key has any weight. */
 TEST(scores_of_zero_have_no_weight)
 {
     EACH_ATTENTION(p, kernels, open_power(1, 37, 1, 3, 2, 1e-3))
@@ -161,8 +161,8 @@ TEST(a_nan_key_spoils_only_later_rows)
     }
 }
 
-/* Row 11 has infinite scores, so c is infinite and all weights of the row are
- * NaN. */
+/* Row 11 has infinite scores, so the divisor c is infinite and all weights of
+ * the row are NaN. */
 TEST(an_infinite_query_spoils_its_row)
 {
     for (int sign = -1; sign <= 1; sign += 2)

@@ -101,8 +101,8 @@ static void write_tokens(void)
 
 static int set_up(void **state)
 {
-    /* Set an absent CUDA library, so that the result does not depend on how the
-     * program was built. */
+    /* Name a CUDA library that does not exist, so that the result does not
+     * depend on how the program was built. */
     setenv("ENTROPY_TRAIN_CUDA", "/nonexistent.so", 1);
     const int failed = es_scratch_open(state);
     if (!failed)
@@ -118,7 +118,7 @@ static void count_unchecked(const char *what)
     n_unchecked++;
 }
 
-/** The status and message of a dry run or of training with a command line. */
+/** Status and message of a dry run, or of training, for one command line. */
 typedef struct judgement {
     es_status status;
     char message[ES_MESSAGE_MAX];

@@ -111,15 +111,15 @@ TEST(a_wrong_rounding_is_detected_at_first_use)
 
 /* One head with as many queries as dimensions, and with more than one block of
  * queries. The keys are the identity matrix, so the elements of a query equal
- * its products q . k with the keys. The double reference can then use rounded
- * products as queries. */
+ * its products q . k with the keys. The reference, computed in double, can then
+ * use rounded products as queries. */
 enum { T = 35, N = T * T };
 
 typedef struct head_case {
     float qkv[3 * N], log_t[T], y[N], saved[2 * T], dy[N], dqkv[3 * N],
         dlog_t[T];
     float entropy[T], dentropy[T];
-    /* operands of the double reference */
+    /* operands of the reference, which is computed in double */
     double q[N], k[N], v[N], identity[N], products[N];
     double ref_log_t[T], ref_y[N], ref_rows[ES_N_ROW_STATISTICS * T];
     double ref_dy[N], ref_dentropy[T], dproducts[N], dk[N], dv[N],

@@ -41,8 +41,9 @@ TEST(attention_begins_as_the_identity)
     const float *rows = es_model_rows(model, ES_ROW_ENTROPY);
     for (int i = 0; i < 2 * 2 * 3 * 5; i++)
         assert_true(fabs((double)rows[i] - log(i % 5 + 1)) <= 1e-5);
-    /* No token depends on another token. If the first token of a sequence
-     * changes, the logits of the second token must stay the same. */
+    /* At the start, each output depends only on its own token. If the first
+     * token of a sequence changes, the logits of the second token must stay the
+     * same. */
     const float *logits = es_model_logits(model);
     memcpy(first, logits + config.vocab, 11 * sizeof *first);
     tokens[0] = 9;

@@ -57,8 +57,10 @@ TEST(shares_match_bert_and_padding_is_unchanged)
     }
     expect_share(n_hidden, n_there, 0.15);
     expect_share(n_masked, n_hidden, 0.8);
-    /* 10 % of the masked tokens stay unchanged. Two in VOCAB of the random
-     * replacements leave the original token: the token itself and padding. */
+    /* 10 % of the tokens to predict stay unchanged, and 10 % are replaced by a
+     * random token. Such a replacement leaves the token unchanged in two of
+     * VOCAB cases: if the same token is drawn, and if padding is drawn, which
+     * is never inserted. */
     expect_share(n_same, n_hidden, 0.1 + 0.1 * 2 / VOCAB);
 }
 

@@ -239,7 +239,8 @@ TEST(without_targets_there_is_no_loss)
     assert_int_equal(es_model_backward(s.model, 1), ES_EARGUMENT);
 }
 
-/* This model is created without gradients and moments. */
+/* This model is created without memory for gradients and for the optimiser's
+ * moments. */
 TEST(a_forward_only_model_refuses_training)
 {
     es_model_config config = es_small_config("EReg(SM(t)+LN+G)");

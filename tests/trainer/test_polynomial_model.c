@@ -1,6 +1,6 @@
-/* Tests --inference polynomial: good polynomials give results close to the
- * exact model, inputs outside the intervals are counted but not clipped, and
- * models without a polynomial form are refused. */
+/* Tests --inference polynomial: polynomials of small error give results close
+ * to those of the exact model, inputs outside the intervals are counted but not
+ * clipped, and models without a polynomial form are refused. */
 #include "hooks/trainer/model/measure.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/small_model.h"
@@ -21,8 +21,8 @@ static es_model_config polynomial(const char *arch)
     return config;
 }
 
-/* Runs the model once on its own micro-batch, and chooses the polynomials for
- * the inputs that it observes. */
+/* Runs the model once on the micro-batch of `s`, and chooses polynomials that
+ * suit the inputs of this run. */
 static bool choose(es_small_model *s)
 {
     es_model_set_polynomials(s->model, ES_POLYNOMIAL_OBSERVE);

@@ -17,8 +17,8 @@ static es_status parse(es_settings *out, char **words)
 
 static int set_up(void **state)
 {
-    /* Set an absent CUDA library, so that the result is the same on every
-     * machine. */
+    /* Name a CUDA library that does not exist, so that the result is the same
+     * on every machine. */
     setenv("ENTROPY_TRAIN_CUDA", "/nonexistent.so", 1);
     return es_scratch_open(state);
 }

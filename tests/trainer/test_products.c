@@ -20,13 +20,13 @@ static const es_products *const *libraries(void)
     for (const es_products *const *products = libraries(); *products;          \
          products++)
 
-/* Numbers of additional elements at the end of each row of A, B and C if
- * is_padded. */
+/* If is_padded, the number of unused elements at the end of each row of A, B
+ * and C, respectively. */
 enum { PAD_A = 3, PAD_B = 1, PAD_C = 2 };
 static int is_padded;
 
-/* A product with its operands, which are stored as floats and, with the same
- * values, in the element types that the call expects. */
+/* A product of matrices. Its operands are stored twice with the same values: as
+ * floats, and in the element types that the call expects. */
 typedef struct problem {
     es_product shape;
     /* operands and result; the residual has the layout of c */

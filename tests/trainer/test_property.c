@@ -10,8 +10,8 @@
 
 /* Tolerances of a float32 implementation, from the README of the reference
  * cases. For gradients the absolute tolerance is a fraction (of_whole) of the
- * norm of the whole gradient, because for example alpha's gradient may be the
- * small sum of a thousand terms that cancel. */
+ * norm of the gradient of all parameters together, because for example alpha's
+ * gradient may be the small sum of a thousand terms that cancel. */
 static const double relative = 1e-4, absolute = 1e-6, of_whole = 5e-6;
 
 typedef struct draw {
@@ -20,7 +20,7 @@ typedef struct draw {
     es_ref_case it;
     es_ref_result *want;
     es_model *model;
-    double norm;    /* norm of the whole gradient */
+    double norm;    /* norm of the gradient of all parameters together */
     uint64_t state; /* state of the random number generator of the check */
 } draw;
 
@@ -50,8 +50,8 @@ static void expect_number(const draw *d, const char *what, double got,
         refuse(d, what, got, want);
 }
 
-/* Compares two arrays by the norm of their difference; the message names the
- * first bad entry. */
+/* Compares two arrays by the norm of their difference. The message names the
+ * entry with the largest difference. */
 static void expect_array(const draw *d, const char *what, const float *got,
                          const double *want, size_t n)
 {
@@ -134,8 +134,8 @@ static void check_state(draw *d)
 
 /* --- gradients ------------------------------------------------------------ */
 
-/* Compares the derivative of the loss along a random direction, to which every
- * element of the array contributes. */
+/* Compares the derivative of the loss along a random direction with a finite
+ * difference. Every element of the array contributes to the direction. */
 static void check_direction(draw *d, size_t index, const float *got)
 {
     const es_ref_model *ref = d->it.model;
@@ -155,8 +155,9 @@ static void check_direction(draw *d, size_t index, const float *got)
     }
     const double want = es_ref_model_difference(
         ref, d->want, d->it.tokens, d->it.targets, at, direction, n);
-    /* The rounding errors do not depend on the random signs, so the limit is
-     * four standard deviations of their sum. */
+    /* The sum adds the rounding errors of the elements with random signs that
+     * do not depend on the errors. The limit is four standard deviations of
+     * this sum. */
     const double limit =
         4 * (relative * norm_of(got, n) +
              (absolute + of_whole * d->norm) * sqrt((double)n));
@@ -165,7 +166,8 @@ static void check_direction(draw *d, size_t index, const float *got)
     free(at);
 }
 
-/* Compares the gradient of at most eight single elements of the array. */
+/* Compares the gradients of at most eight elements of the array with finite
+ * differences. */
 static void check_entries(draw *d, size_t index, const float *got)
 {
     const es_ref_model *ref = d->it.model;

@@ -125,9 +125,9 @@ static float of_column(const float *factors, int layer, size_t c)
     return c < 2 * D ? factors[layer * H + (int)(c % D) / (D / H)] : 1;
 }
 
-/* Takes a step with `arch`, and a step with the same model without clip
- * (`plain`). Only the columns of q and k in the array `scaled` may differ.
- * Returns the number of heads that were scaled. */
+/* Takes a training step with `arch`, and one with `plain`, which is the same
+ * architecture without QK-Clip. Only the columns of q and k in the array
+ * `scaled` may differ. Returns the number of heads that were scaled. */
 static int check_step(const char *arch, const char *plain, double tau,
                       const char *scaled)
 {

@@ -31,7 +31,7 @@ VARIANT_TEST(the_first_of_the_largest_is_found)
         x[at] = -3;
         x[later] = 3;
         es_peak peak = find(x, n);
-        /* if n is 1, `at` and `later` are the same index, and its value is 3 */
+        /* if n is 1, `at` equals `later`, so x[at] is 3 instead of -3 */
         const float sign = at == later ? 1 : -1;
         assert_true(peak.size == 3 && peak.sign == sign && peak.index == at);
         assert_true(peak.sum == 8 && peak.largest == 3);
@@ -210,8 +210,8 @@ static es_model_config ranged(const char *arch)
     return config;
 }
 
-/* The range loss adds the ranges of all layers and of the last norm. Ranges of
- * other kinds of inputs are not computed. */
+/* The range loss is the weighted sum of the ranges (largest |input|) of all
+ * layers. The range of norms is not computed in a model without norms. */
 TEST(the_loss_adds_the_layers_ranges)
 {
     es_model_config config = ranged("PSM(4)+G");
@@ -305,7 +305,8 @@ TEST(nan_differs_from_missing)
     assert_true(isnan(act[1]) && !es_is_missing(act[1]) && act[0] > 0);
 }
 
-/* The range of the last layer includes the input of the last norm. */
+/* The recorded range of the last layer's norms also covers the input of the
+ * final norm. */
 TEST(the_range_of_norms_is_missing_in_layers_without_a_norm)
 {
     static const char *const archs[] = {"PSM(2)+LN[0]+G", "PSM(2)+LN[1]+G"};
@@ -365,9 +366,10 @@ static double loss_of(es_model *model)
     return losses.loss;
 }
 
-/* Moves each array along its gradient, which must change the loss by the
- * gradient's squared norm. PowerSoftmax has no epsilon here, so the result does
- * not depend on its divisor c, which the backward pass treats as a constant. */
+/* Moves each array a short distance along its gradient, which must change the
+ * loss by this distance times the gradient's norm. PowerSoftmax has no epsilon
+ * here, so the result does not depend on its divisor c, which the backward pass
+ * treats as a constant. */
 TEST(range_losses_of_encoders_match_finite_differences)
 {
     const double step = 2e-3;

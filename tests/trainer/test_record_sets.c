@@ -1,5 +1,6 @@
-/* Tests which series --record core, standard and all write and in which steps,
- * and that the series do not change any bit of the trained model. */
+/* Tests which series are written by --record core, standard and all, and at
+ * which steps. Also tests that recording does not change any bit of the trained
+ * model. */
 #include "analyzer/heads/details.h"
 #include "hooks/trainer/trainer.h"
 #include "tests/support/test.h"

@@ -7,7 +7,7 @@
 #include "tests/support/test.h"
 
 /* Expects that an array of the case equals the model's results in double. Some
- * arrays are stored as float32, so they may differ by the rounding. */
+ * arrays are stored as float32, so they may differ by the rounding error. */
 static void expect(const char *dir, const char *folder, const char *name,
                    const double *got, size_t n, double tolerance)
 {
@@ -74,7 +74,8 @@ static void expect_outputs(const char *dir, const es_ref_case *it,
                    it->model->values[i], it->model->sizes[i], 1e-7);
 }
 
-/* Compares the gradient of about two dozen elements of each array. */
+/* Compares the gradient that the model computes for about two dozen elements of
+ * an array with the gradient in the case. */
 static void expect_gradient(const char *dir, const es_ref_case *it,
                             es_ref_result *result, size_t index)
 {

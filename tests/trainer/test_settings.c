@@ -247,9 +247,9 @@ TEST(json_reads_back_as_a_configuration)
     assert_string_equal(text, twice);
 }
 
-/* A checkpoint stores which library for matrix products was chosen. Older
- * checkpoints store no choice, because training then always used OpenBLAS. A
- * run file contains the names of the libraries instead. */
+/* A checkpoint stores the option that selects the library for matrix products.
+ * Older checkpoints lack this option, because training then always used
+ * OpenBLAS. A run file contains the names of the libraries instead. */
 TEST(a_checkpoint_keeps_the_choice_of_products)
 {
     es_settings s, again;

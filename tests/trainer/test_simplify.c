@@ -133,8 +133,8 @@ TEST(a_simplified_model_is_the_same_function)
         }
 }
 
-/* SNorm's vectors change in a training pass; the folded weight is that of the
- * following evaluation. */
+/* SNorm's vectors change in a training pass. The folded weight must equal the
+ * weight that the following evaluation uses. */
 TEST(the_folded_weight_is_that_of_an_evaluation)
 {
     es_small_model s = es_small_open_arch("SM+R+SNorm(QKVO,FFN)");
@@ -159,7 +159,8 @@ static const struct {
     {{PYTHIA, QK, "SM+ScFuFFNe1", "SM+ScFuFFNe2", 3}, {{{0, 1}}, 1}},
     {{SAS, QK, "SM+ScFFN", "SM+ScFuFFNi1", 3}, {{{2, 2}}, 1}},
     {{GPT2, QK, "SM+ScFuFFNi1+WNorm(FFN)", "SM+ScFuFFNi3", 4}, {{{1, 3}}, 1}},
-    /* layers in the middle, or both the first and the last ones */
+    /* the layers that lose their FFN are in the middle of the model, or at both
+     * of its ends */
     {{GPT2, ALL, "SM+LN+ScFFN", "SM+LN+ScFuFFN+NoFFN[1]", 3}, {{{1, 1}}, 1}},
     {{PYTHIA, QK, "EReg(SM(t)+ScFFN)",
       "EReg(SM(t)+ScFuFFN+NoFFN[0]+NoFFN[2-3])", 5},
@@ -200,8 +201,8 @@ static void fill(es_small_model *s, const char *name, float value)
     }
 }
 
-/* Makes the FFN of a layer output 0 and its beta 1, if the layer has an FFN.
- * With WNorm the norms of the columns become 0. */
+/* Makes the FFN of a layer output 0 and sets the layer's beta to 1, if the
+ * layer has an FFN. With WNorm the norms of the columns become 0. */
 static void silence(es_small_model *s, int layer)
 {
     const bool is_normed = s->config->arch.weight_norm != 0;

@@ -1,5 +1,5 @@
-/* Tests which settings a file of weights determines, and probes of weights that
- * other programs have written. */
+/* Tests which settings are taken from a file of weights, and entropy-train
+ * probe with weights that other programs have written. */
 #include "hooks/trainer/fuse.h"
 #include "hooks/trainer/probe.h"
 #include "hooks/trainer/verify.h"
@@ -54,8 +54,8 @@ static es_settings parse(const char *n_head, char *option, char *value)
     return s;
 }
 
-/* Compares the entropies that a probe returns with those of the reference case
- * whose weights and tokens it reads. */
+/* Runs a probe on the weights and tokens of a reference case, and compares the
+ * resulting entropies with those of the case. */
 static void assert_entropies(const char *name, char *ctx)
 {
     AUTO_BY(es_verify_case_free) es_verify_case it = write_case(name);

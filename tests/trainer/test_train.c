@@ -1,4 +1,4 @@
-/* Tests the training loop: its results and its record. */
+/* Tests the results of the training loop and the run file that it records. */
 #include "analyzer/heads/bands.h"
 #include "tests/support/test.h"
 #include "tests/support/training.h"
@@ -64,8 +64,9 @@ TEST(held_out_data_is_held_out)
     training_write_data(1);
     es_train_result result = training_run(&out, &s);
     training_write_data(0);
-    /* The held-out tokens follow another rule. The training loss must be small,
-     * whereas the held-out loss must exceed that of a random guess. */
+    /* The held-out tokens follow a different rule than the training tokens. The
+     * training loss must be small, whereas the held-out loss must exceed that
+     * of a random guess. */
     assert_true(result.last.loss < 1.5);
     assert_true(result.eval.ce > log(TRAINING_VOCAB));
 }

@@ -274,7 +274,8 @@ static void check_whole(const char *arch)
     training_seen seen = {0};
     s.record = ES_SERIES_ALL;
     training_record(&seen, s);
-    /* members are recorded in every tenth record and in the last step */
+    /* individual values (members) are recorded in every tenth record and in the
+     * last step */
     const int64_t steps[] = {0, STEPS - 1};
     training_assert_steps("g_q.1", ES_PHASE_TRAIN, steps, 2);
     AUTO(es_trainer) trainer = open_trainer(&s);
@@ -294,7 +295,8 @@ TEST(all_records_single_temperatures_and_gains)
     assert_false(has("t.0", ES_PHASE_TRAIN));
 }
 
-/* The FFN of the last layer is fused, so it has fewer gains. */
+/* The FFN of the last layer is fused into a single matrix, so this layer has
+ * fewer gains of WNorm. */
 TEST(all_records_the_gains_of_ffns_of_different_kinds)
 {
     enum { D = 12, WIDE = 2 * D };

@@ -220,7 +220,7 @@ TEST(without_the_first_rank_the_next_one_reports)
 static es_address place;
 
 /* Connects to the ranks without knowing the key, then sends `words` or nothing,
- * and leaves. */
+ * and disconnects. */
 static void *knock(void *argument)
 {
     const char *words = argument;

@@ -1,5 +1,6 @@
-/* Compares the statistics of the CPU back-end and its update with plain loops
- * in double, with every variant of the kernels that this machine can run. */
+/* Compares the statistics and the optimiser update of the CPU back-end with
+ * plain loops in double, with every variant of the kernels that this machine
+ * can run. */
 #include "tests/support/arrays.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/test.h"

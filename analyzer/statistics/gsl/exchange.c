@@ -26,7 +26,8 @@ static double distance_of(const es_blocks *blocks, const float *values,
     for (size_t i = 0; i < blocks->n; i++) {
         const size_t at = order[i];
         sum += weights[blocks->block[at]];
-        /* Compare the distributions only after the last of equal values. */
+        /* Compare the distributions only after the last of several equal
+         * values. */
         if (i + 1 == blocks->n || values[order[i + 1]] > values[at])
             farthest = GSL_MAX_DBL(farthest, fabs(sum));
     }
@@ -34,7 +35,8 @@ static double distance_of(const es_blocks *blocks, const float *values,
 }
 
 /* Computes the distance between the samples, where labels[i] is true if block i
-   belongs to the first sample; infinite if either sample is empty. */
+   belongs to the first sample; the distance is infinite if either sample is
+   empty. */
 static double apart(double *distance, const es_blocks *blocks,
                     const es_exchange_space *space)
 {
@@ -114,7 +116,8 @@ double es_stats_exchange_p(double *distance, const es_blocks *blocks,
     double observed = apart(distance, blocks, space);
     if (!isfinite(observed))
         return NAN;
-    /* Tolerance, because rounding may make equal distances differ. */
+    /* Allow a small difference, because rounding may make equal distances
+     * differ. */
     observed -= 1e-9;
     /* Both n and n_extreme include the observed assignment. */
     size_t n = ES_EXCHANGES, n_extreme = 1;

@@ -30,12 +30,13 @@ static double centre_ranks(double *ranks, const double *x, size_t n,
 /* The data of one association: the ranks y of the outcomes, which the test
    permutes, and the setting, either as ranks x or as groups. */
 typedef struct pairs {
-    const double *x; /* (n) ranks of the numeric setting; NULL if the setting
+    const double *x; /* the n ranks of a numeric setting; NULL if the setting
                         has groups */
     const size_t *group; /* (n) */
     const double *sizes; /* (n_groups) */
     double *sums;        /* (n_groups) scratch */
-    double *y;           /* (n) ranks of the outcomes, permuted by the test */
+    double *y;           /* the n ranks of the outcomes; the test permutes
+                            them */
     size_t n, n_groups;
 } pairs;
 
@@ -66,8 +67,9 @@ static double permuted_p(const pairs *of, double observed)
                      : affordable > 10000 ? 10000
                                           : affordable;
     const double least = fabs(observed) * (1 - 1e-9);
-    size_t n_extreme = 1; /* number of orders at least as extreme as the
-                             observed order, which is counted too */
+    size_t n_extreme = 1; /* number of permutations with a result at least as
+                             extreme as the observed one, which is counted
+                             too */
     es_generator generator;
     const gsl_rng *rng = es_generator_begin(&generator);
     for (size_t i = 1; i < n; i++) {

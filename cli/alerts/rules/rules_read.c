@@ -37,8 +37,8 @@ enum { SECTION_NONE = -1, BASELINE = ES_N_FLAG_KINDS, RULE, N_SECTIONS };
 typedef struct parser {
     es_rules_file *out;
     const char *path;
-    const char *next, *end; /* begin and end of the text that has not been read
-                               yet */
+    const char *next, *end; /* beginning and end of the text that has not been
+                               read yet */
     int line;               /* number of the line that inih received last,
                                counted from 1 */
     char place[160];        /* "FILE:LINE" */
@@ -47,9 +47,8 @@ typedef struct parser {
     bool had[N_SECTIONS];                      /* true for each section that has
                                                   been read; not used for
                                                   sections of rules */
-    int threshold_lines[ES_N_FLAG_THRESHOLDS]; /* (n) line on which each
-                                                  threshold is set; 0 if it
-                                                  is not set */
+    int threshold_lines[ES_N_FLAG_THRESHOLDS]; /* line on which each threshold
+                                                  is set; 0 if it is not set */
     int key_lines[N_KEYS];                     /* line on which each key of
                                                   the current rule is set; 0
                                                   if it is not set */
@@ -289,8 +288,8 @@ static bool set_count(uint32_t *out, int64_t least, const char *value)
     return true;
 }
 
-/* Parses a warm-up: "0.05" (a share of the planned steps), "200 steps", or both
- * as "0.05 200 steps". */
+/* Parses a warm-up: "0.05" (a share of the planned steps), "200 steps", or
+ * both, written "0.05 200 steps". */
 static bool set_warm_up(es_rule *rule, const char *value)
 {
     char first[64], steps[64], word[8], rest;

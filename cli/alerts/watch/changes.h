@@ -24,7 +24,8 @@ typedef struct es_watch_changes {
 void es_watch_changes_open(es_watch_changes *changes);
 
 /** Watches the folders that the caller's last search has found, and the folder
- *  of each file that the user named, even if that search has not read it. */
+ *  of each file that the user named, even if that search has not read the
+ *  file. */
 void es_watch_changes_follow(es_watch_changes *changes,
                              const es_watch_files *files);
 

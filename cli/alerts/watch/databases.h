@@ -13,8 +13,8 @@ typedef struct es_watch_database {
     const char *root; /* URL of the database; borrowed */
     es_remote_watch *watch;
     es_paths urls;      /* URL of each run in the newest complete list */
-    int64_t *revisions; /* (urls.n) revision of each run, which changes with
-                           each push */
+    int64_t *revisions; /* revision of each of the urls.n runs, which changes
+                           with each push */
     bool lost;          /* true if the database is unreachable and this has been
                            reported */
 } es_watch_database;
@@ -37,7 +37,7 @@ es_status es_watch_database_read(es_paths *out, es_watch_databases *databases,
 
 /**
  * Returns a stamp that contains the revision of the run `url` in the newest
- * list, so that the stamp changes with each push.
+ * list of the database's runs, so that the stamp changes with each push.
  */
 es_stamp es_watch_database_stamp(const es_watch_databases *databases,
                                  const char *url);

@@ -17,7 +17,9 @@
 /* Seconds within which two changes of a file may get the same time stamp.
    Longer than the resolution of any file system's time stamps. */
 #define TICK 0.1
-#define COPYING 3 /* longest pause in seconds while a file is copied */
+/* Longest expected pause, in seconds, between two writes to a file that is
+   being copied. */
+#define COPYING 3
 /* After this many CPU seconds, a poll does not search further damaged
    fragments. */
 #define SEARCHING_MOST 0.1
@@ -244,8 +246,9 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
         status = es_fail(ES_EIO, "%s: %s", file->path, strerror(errno));
     es_growth_end(file->growth);
     file->growth = NULL;
-    if (status == ES_OK) /* called before the runs are read, because the writer
-                            may die while they are being read */
+    if (status == ES_OK) /* begin to follow the file before reading its runs,
+                            because the writer may die while they are being
+                            read */
         status = es_growth_begin(&file->growth, reader);
     if (status == ES_OK)
         status = read_runs(watch, file, reader, path);
@@ -268,8 +271,8 @@ static es_status read_file(es_watch_files *watch, es_watch_file *file,
     return status;
 }
 
-/* Opens a reader for a fragment whose new samples have been checked without
- * one, and passes it to the observer. */
+/* Opens a reader for a fragment whose new samples have been checked without a
+ * reader, and passes the reader to the observer. */
 static es_status show_growth(const es_watch_files *watch,
                              const es_watch_file *file)
 {

@@ -20,11 +20,11 @@ typedef struct es_watch_file {
                           readable again */
     bool again;        /* true if the next round must read the file even without
                           a change */
-    bool waits;        /* true if the search of this damaged fragment must wait
-                          until the other files are read */
+    bool waits;        /* true if the search for intact frames in this damaged
+                          fragment must wait until the other files are read */
     es_growth *growth; /* state of a fragment that is being written; NULL for
                           other files */
-    es_follow **runs;  /* (n_runs) state of the evaluation of each run */
+    es_follow **runs;  /* state of the evaluation of each of the n_runs runs */
     size_t n_runs;
     es_follow_counts counts; /* number of all alerts of the file by kind and
                                 severity */
@@ -47,8 +47,8 @@ typedef struct es_watch_observer {
 } es_watch_observer;
 
 typedef struct es_watch_files {
-    char *const *roots; /* (n_roots) watched run files, folders and URLs;
-                           borrowed */
+    char *const *roots; /* watched run files, folders and URLs, n_roots in
+                           total; borrowed */
     size_t n_roots;
     const char *state;          /* path of the watcher's state file, which is
                                    skipped; borrowed */
@@ -67,7 +67,7 @@ typedef struct es_watch_files {
     bool lost;    /* true if a folder named by the user is unreadable and this
                      has been reported */
 
-    es_watch_file *files; /* (n_files) watched files, sorted by path */
+    es_watch_file *files; /* the n_files watched files, sorted by path */
     size_t n_files;
     es_paths folders; /* folders found in the newest round */
     es_watch_databases databases;

@@ -90,9 +90,9 @@ static void close_ledger(watcher *w)
     w->ledger = NULL;
 }
 
-/* Stores an alert and its deliveries in the ledger. A stop is delivered once
- * per run, however many alerts request it, because the id of a stop names only
- * the run. */
+/* Stores an alert and its deliveries in the ledger. A request to stop a run is
+ * delivered only once, however many alerts cause it, because the id of the
+ * request contains only the run. */
 static es_status store_alert(watcher *w, const es_alert *alert)
 {
     const char *actions[ES_N_ACTIONS], *stop = es_action_name(ES_ACTION_STOP);

@@ -50,7 +50,8 @@ static unsigned status_of(const es_process_end *end)
     return statuses[end->code];
 }
 
-/* Kills a job's process if it has exceeded its time, and handles its end. */
+/* Kills a job's process if it has exceeded its time limit, and handles its
+   end. */
 static void look_after(es_serve_jobs *jobs, es_serve_job *job)
 {
     es_process_end end;

@@ -1,6 +1,6 @@
 /** Limits connections. A client that sends its request or reads its answer too
- *  slowly is disconnected. If there are many connections, those that have been
- *  without a request for longest are closed. */
+ *  slowly is disconnected. If there are many connections, the ones that have
+ *  been idle for longest are closed. */
 #ifndef ES_SERVE_PEERS_H
 #define ES_SERVE_PEERS_H
 
@@ -19,7 +19,8 @@ typedef struct es_serve_peer {
 
 typedef struct es_serve_peers {
     es_serve_peer *list; /* linked list of clients, the newest first */
-    size_t n, most;      /* number of connections, and its limit */
+    size_t n, most;      /* number of connections, and maximum number of
+                            connections */
 } es_serve_peers;
 
 /** Raises the process's limit on open descriptors if possible, and derives the

@@ -24,7 +24,7 @@ es_response *es_reply_guard(es_response *response)
     return response;
 }
 
-/* Compresses text in the format of gzip. Returns false if memory is short. */
+/* Compresses text with gzip. Returns false if memory is short. */
 static bool pack(char **out, size_t *n_out, const char *text, size_t n)
 {
     z_stream stream = {.next_in = (Bytef *)(uintptr_t)text,

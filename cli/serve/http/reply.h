@@ -30,10 +30,11 @@ enum MHD_Result es_reply_queue(es_connection *connection, unsigned status,
 enum MHD_Result es_reply_error(es_connection *connection, unsigned status,
                                const char *message);
 
-/** Returns a header of the request, or NULL. */
+/** Returns the value of the request's header `name`, or NULL. */
 const char *es_reply_header(es_connection *connection, const char *name);
 
-/** Returns an argument of the request's address, or NULL. */
+/** Returns the value of the argument `name` in the request's address, or
+ *  NULL. */
 const char *es_reply_argument(es_connection *connection, const char *name);
 
 #endif

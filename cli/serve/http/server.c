@@ -31,13 +31,14 @@ enum { BACKLOG = 512, FDS = ES_SERVE_RUNNING_MOST + 4 };
 
 /* The process that reads run files. */
 typedef struct reading {
-    es_process process; /* its pid is 0 while it is not running */
-    int fd;             /* end of the pipe from which its messages are read */
+    es_process process; /* its pid is 0 while the process is not running */
+    int fd;             /* end of the pipe from which the server reads the
+                           process's messages */
     es_serve_inbox inbox;
     uint64_t before; /* version of the list of runs when this process was last
                         restarted; 0 if it was never restarted, or once it has
                         sent all runs again */
-    double again;    /* time of the next start while the process is not
+    double again;    /* time at which the process is started again if it is not
                         running */
     int n_ends;      /* number of times that the process has ended
                         unexpectedly */
@@ -48,7 +49,8 @@ typedef struct loop {
     reading reading;
     struct MHD_Daemon *daemon;
     int socket, signals;
-    double beat;      /* time of the next comment in the streams of events */
+    double beat;      /* time at which the next comment is sent to the open
+                         event streams */
     es_status status; /* failure that ends the server */
 } loop;
 
@@ -235,8 +237,8 @@ static es_status start_daemon(loop *l)
                                strerror(errno));
 }
 
-/* Does everything that is due, and returns the time in seconds until the next
- * deadline, or INFINITY if there is none. */
+/* Handles all work whose time has come. Returns the time in seconds until the
+ * next deadline, or INFINITY if there is no deadline. */
 static double do_due(loop *l)
 {
     es_server *server = &l->server;

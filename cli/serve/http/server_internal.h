@@ -16,7 +16,7 @@ typedef struct es_server {
     es_serve_jobs jobs;
     es_serve_peers peers;
     es_response *page, *embedded; /* the page for a browser tab, and the page
-                                     for a frame */
+                                     for embedding in another page */
     es_response *list; /* compressed response with the complete list, in the
                           version `list_version`; NULL before the first
                           request */

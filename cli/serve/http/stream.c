@@ -14,8 +14,8 @@ struct es_serve_client {
     es_serve_stream *stream;
     es_connection *connection;
     es_serve_client *next, **before;
-    char *first; /* (n_first) text of the first event, of which `at` bytes have
-                    been sent */
+    char *first; /* text of the first event; `at` of its n_first bytes have been
+                    sent */
     size_t n_first;
     uint64_t event; /* number of the event that is being sent, of which `at`
                        bytes have been sent */

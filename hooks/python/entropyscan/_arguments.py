@@ -1,5 +1,6 @@
-"""Checks the arguments of es.watch and of the callbacks before training begins:
-a wrong argument raises an error that names it, in the call that passed it."""
+"""Checks the arguments of es.watch and of the callbacks before training begins. The
+error for a wrong argument names the argument, and is raised by the call that passed
+it."""
 
 from __future__ import annotations
 

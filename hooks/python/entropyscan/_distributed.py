@@ -55,8 +55,8 @@ def _limit() -> datetime.timedelta:
 
 
 def _key(path: str) -> str:
-    """Returns the key of a watch in the process group's store. All ranks get the same
-    key for the same watch."""
+    """Returns the key under which a call of es.watch uses the process group's
+    store. All ranks get the same key for the same call."""
     name = os.path.basename(path)  # each rank may have a different folder
     number = _n_watched[name] = _n_watched.get(name, -1) + 1
     return f"entropyscan/{name}/{number}"

@@ -206,8 +206,8 @@ def _routed(
 
 
 def _under_vmap(*_: Any) -> tuple[None, None]:
-    """The operators' rule for torch.func.vmap: records nothing. The attention operator
-    warns about this."""
+    """Replaces the operators under torch.func.vmap: records nothing. The attention
+    operator warns that nothing is recorded."""
     return None, None
 
 
@@ -313,8 +313,8 @@ _lock = threading.RLock()
 
 
 def _hook_torch() -> None:
-    """Hooks all optimizers and clip_grad_norm_, once for all watches. The hook of
-    clip_grad_norm_ is on the private function to which it passes the norm."""
+    """Hooks all optimizers and clip_grad_norm_, once for all watches. clip_grad_norm_
+    is hooked at the private function of PyTorch that it calls to clip the gradients."""
     clip = clip_grad._clip_grads_with_norm_
 
     @functools.wraps(clip)
@@ -359,8 +359,9 @@ def _hook_torch() -> None:
 
 
 class Steps:
-    """Measures the norms of gradients and updates of a model's blocks, around the
-    steps of torch.optim's optimizers at recorded steps, until close().
+    """Measures the norms of the gradients and updates of a model's blocks at recorded
+    steps, before and after each step of a torch.optim optimizer, until close() is
+    called.
 
     Gradients are measured before torch.nn.utils.clip_grad_norm_ clips them; gradients
     that are not passed to clip_grad_norm_ are measured before the optimizer's step. If
@@ -539,8 +540,8 @@ class Found:
 
 
 class Health:
-    """Measures the series that the argument record of es.watch() selects, until
-    close(). names: the attention modules of the model."""
+    """Measures the series that the argument record of es.watch() selects, until close()
+    is called. names: the attention modules of the model."""
 
     def __init__(self, model: nn.Module, names: list[str], tap: Tap, record: str) -> None:
         self._tap = tap

@@ -17,7 +17,7 @@ from ._watch import Watch, of_callback, watch
 
 
 class LightningCallback(Callback):
-    """Records a Lightning training.
+    """Records a training run of Lightning's Trainer.
 
         Trainer(..., callbacks=[es.LightningCallback("run.db", every=50)])
 

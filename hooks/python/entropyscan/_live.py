@@ -195,8 +195,8 @@ def verdict(path: str, uuid: str) -> str | None:
 
 
 def say(path: str, *parts: str | None) -> None:
-    """Prints one line about the run on standard error, which ends with a command for
-    displaying the run."""
+    """Prints one line about the run on standard error. The line ends with a command that displays
+    the run."""
     near = os.path.relpath(path)
     name = path if near.startswith("..") else near
     known = ", ".join(part for part in parts if part)

@@ -63,8 +63,9 @@ def of_layer(heads: np.ndarray) -> np.ndarray:
 
 
 def _first(what: Attention) -> Attention:
-    """Restricts the masks, biases and slopes of an attention to the first sequences.
-    Tensors that all sequences share stay unchanged."""
+    """Restricts the masks, biases and slopes of an attention layer to the
+    first SEQUENCES sequences of the batch. Tensors that all sequences share
+    stay unchanged."""
     slopes, bias, mask = what.slopes, what.bias, what.mask
     return dataclasses.replace(
         what,

@@ -5,8 +5,8 @@ Each attention module gets a number, its slot, stored in a CPU tensor with one e
 which is not a buffer. Compiled graphs take this tensor as an input, so that layers can
 share a graph without recompiling. The operators get the slot together with queries and
 keys and have no outputs; the compiler keeps the operators because they are declared to
-have an ordered effect. A failure in an operator is reported to the watch and never
-raises in the training."""
+have an ordered effect. A failure in an operator is reported to the watch and never raises an
+exception in the training."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ generating = threading.local()
 
 
 def report(slot: Tensor | None, error: BaseException) -> None:
-    """Reports an error to the watch of the slot's module."""
+    """Reports an error to the watch that measures the module with this slot number."""
     found = _slots.get(int(slot)) if slot is not None else None
     if found is not None:
         found.tap.on_error(error)
@@ -655,8 +655,8 @@ def _traced(*_: Any) -> None:
 
 
 def _under_vmap(info: Any, dims: Any, slot: Tensor, *others: Any) -> tuple[None, None]:
-    """The vmap rule of the operators. Reports that the attention is not measured;
-    without this rule an operator would raise."""
+    """The vmap rule of the operators. Reports that the attention is not measured; without this rule
+    an operator would raise an exception."""
     reason = "attention under torch.func.vmap: this attention is not measured"
     refuse(slot, reason, others[-1])  # the phase is each operator's last argument
     return None, None

@@ -28,8 +28,8 @@ class OptunaPruning:
     every     number of calls between two checks of the file; a check starts
               entropy-scan, which reads the whole file
 
-    The reason is stored as the trial's user attribute `entropy_scan`. A call raises
-    only to prune."""
+    The reason is stored as the trial's user attribute `entropy_scan`. A call raises an exception
+    only to prune the trial."""
 
     def __init__(
         self,

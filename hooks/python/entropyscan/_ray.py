@@ -34,8 +34,7 @@ class RayTunePruning(tune.Callback, tune.Stopper):
     severity  lowest severity that prunes: info, warning, error, critical
     kinds     kinds of flags that prune; None: all that entropy-scan knows
 
-    The attribute `reasons` contains, by trial id, the reason why the trial was
-    stopped."""
+    The attribute `reasons` maps a trial's id to the reason why the trial was stopped."""
 
     def __init__(
         self,

@@ -372,7 +372,7 @@ def _by_library(
 
 @dataclasses.dataclass
 class Sums:
-    """For each sequence and head, (B,H): numbers of rows, and sums over the rows."""
+    """Numbers of rows, and sums over the rows, for each sequence and head (B,H)."""
 
     rows: Tensor  # number of rows that count and see a key
     finite: Tensor  # number of those rows that are finite

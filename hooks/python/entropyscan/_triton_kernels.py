@@ -348,8 +348,8 @@ def _rows(
     is_number = tl.sum(wide * 0, 1) == 0
     x = x.to(PRODUCTS)
     of_row = _row_scale(scale, temperature, h, rows, T, HAS_TEMPERATURE).to(NUMBER)
-    # The scores that _shown() returns still lack this factor; it is applied after the
-    # maximum of each row is known.
+    # The scores that _shown() returns are not yet multiplied by `outer`; it is applied
+    # after the maximum of each row is known.
     outer = of_row
     if SOFTCAP or DENSE == 2:
         outer = tl.full([N_ROWS], 1, NUMBER)

@@ -124,9 +124,9 @@ static es_status run_session(void)
         es_writer_abandon(session->writer);
         reply(&refusal);
     }
-    if (es_watch_stop(&session->watch)) { /* otherwise the thread that watches
-                                             the trainer still uses the ring and
-                                             the session */
+    if (es_watch_stop(&session->watch)) { /* if it returns false, the thread
+                                             that watches the trainer still uses
+                                             the ring and the session */
         es_ring_detach(&session->ring);
         es_session_free(session);
         free(strings);

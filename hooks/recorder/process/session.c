@@ -299,7 +299,7 @@ static es_status open_place(es_session *session)
 /* --- a damaged log ------------------------------------------------------- */
 
 /* Opens the file, the run and its series again. The run and series get new ids
- * if their rows were in the lost log. */
+ * if their rows were in the lost write-ahead log. */
 static es_status open_again(es_session *session)
 {
     const es_run_info *run = &session->hello.run;
@@ -500,9 +500,9 @@ es_status es_session_open(es_session *session)
     if (status < 0)
         return status;
     session->ring.name = hello->path;
-    if (!hello->run.uuid) { /* created here instead of in the store, because the
-                               file may be opened again and must then get the
-                               same UUID */
+    if (!hello->run.uuid) { /* The UUID is created here instead of in the store,
+                               because the file may be opened again and must
+                               then get the same UUID. */
         if ((status = es_uuid_make(session->uuid)) < 0)
             return status;
         hello->run.uuid = session->uuid;
@@ -809,8 +809,8 @@ static es_status end_run(es_session *session)
 {
     int n_opened;
     es_status status;
-    do { /* repeated if the write-ahead log was lost after the run's end had
-            been written into it */
+    do { /* The loop runs again if the write-ahead log was lost after the run's
+            end had been written into it. */
         n_opened = session->n_opened;
         status = insist(session, write_end);
         if (status < 0)

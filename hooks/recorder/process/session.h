@@ -62,7 +62,8 @@ typedef struct es_session {
     bool stop_passed;  /* true once a stop request was passed to the trainer */
     bool log_reported; /* true once a write-ahead log that keeps growing was
                           reported */
-    int64_t look;      /* time of the last call of look_around */
+    int64_t look;      /* time in milliseconds of the last call of
+                          look_around */
 } es_session;
 
 /**

@@ -94,9 +94,9 @@ static inline size_t es_cpu_piece(const es_backend *backend, size_t n)
     return !backend->bf16 || n < ES_CPU_CHUNK ? n : ES_CPU_CHUNK;
 }
 
-/** Returns the next part of a range of rows that an operation processes at a
- *  time: part of the rows of `slab`, beginning with row `first`, each of
- *  `width` activations. Returns 0 rows after the end of the slab. Float32 rows
+/** Divides a range of rows into parts that an operation processes one at a
+ *  time. Returns the part of `slab` that begins with row `first`, for rows of
+ *  `width` activations; it has 0 rows after the end of the slab. Float32 rows
  *  are not copied to a panel, and their number (except in the last part) is a
  *  multiple of the vector length. */
 static inline es_slab es_cpu_chunk_from(const es_backend *backend, es_slab slab,

@@ -1,10 +1,11 @@
 /**
  * Attention of one head of one sequence; part of kernels.inc.h.
  *
- * Each vector lane holds one query. A tile is ROWS = 2 * LANES consecutive
- * queries by all their keys, stored key by key. The maximum, sum, entropy and
- * mask of a row are therefore plain vector operations, and no product needs a
- * sum over lanes. The forward and backward passes use three products:
+ * Each vector lane holds one query. A tile contains the scores of ROWS = 2 *
+ * LANES consecutive queries for all their keys, stored key by key. The maximum,
+ * sum, entropy and mask of a row are therefore plain vector operations, and no
+ * product needs a sum over lanes. The forward and backward passes use three
+ * products:
  *
  *     tile_products   tile[j][i] = sum_c xt[c][i] * y[j][c]     q . k, dy . v
  *     tile_gather     xt[c][i]   = sum_j tile[j][i] * y[j][c]   outputs, dq
@@ -112,9 +113,9 @@ typedef struct row_state {
     vec shift, unit, apart, apart_squares;
 } row_state;
 
-/* Computes the row maximum m, the anchor of the scores, and PowerSoftmax's
- * epsilon term `rest` from each row's largest score, largest absolute score and
- * number of keys. */
+/* Computes the row maximum m, the parameter `anchor` of weigh_score(), and
+ * PowerSoftmax's epsilon term `rest` from each row's largest score, largest
+ * absolute score and number of keys. */
 static inline void anchor_rows(row_state *row, vec largest, vec size,
                                vec n_keys, int power, const es_cpu_head *head)
 {
@@ -404,7 +405,8 @@ static void mean_gradient(float out[ROWS], const es_cpu_head *head,
 typedef struct row_gradient {
     vec anchor;    /* value of the parameter `anchor` of weigh_score() */
     vec inverse;   /* 1 / D */
-    vec steepness; /* factor by which `slope` is multiplied for PowerSoftmax */
+    vec steepness; /* p / m: for PowerSoftmax, the factor by which `slope` must
+                      be multiplied to give du/ds */
     vec mean_g;    /* subtracted from g */
     vec weight;    /* w = dL/de; w / S for PowerSoftmax */
     vec center;    /* sum b l */

@@ -30,18 +30,19 @@ typedef struct area {
     workspace w; /* only w.tile, w.dtile, w.logs and w.scale are used */
     int n_keys, wide;
     es_bfloat *k, *v;        /* (n_keys,wide) */
-    es_bfloat *turned;       /* (wide,n_keys) v^T; k^T in the backward pass */
-    es_bfloat *rows, *rows2; /* (ROWS,wide): blocks of q and of dy (the gradient
-                              * of the output) */
+    es_bfloat *turned;       /* v^T, or k^T in the backward pass;
+                              * (wide,n_keys) */
+    es_bfloat *rows, *rows2; /* blocks of q and of dy (the gradient of the
+                              * output); (ROWS,wide) each */
     es_bfloat *q, *dy;       /* blocks of q and of dy (the gradient of the
                               * output), rearranged as pairs of columns */
     es_bfloat *q2, *dy2;     /* blocks of q and of dy (the gradient of the
                               * output), rearranged as pairs of rows */
-    es_bfloat *weights;      /* (n_keys,ROWS) unnormalised weights u or
-                              * gradients ds of the scores, rearranged as pairs
-                              * of keys */
-    es_bfloat *a, *ds;       /* (n_keys,ROWS) attention weights, and gradients
-                              * of the scores */
+    es_bfloat *weights;      /* unnormalised weights u or gradients ds of the
+                              * scores (n_keys,ROWS), rearranged as pairs of
+                              * keys */
+    es_bfloat *a, *ds;       /* attention weights, and gradients of the scores;
+                              * (n_keys,ROWS) each */
     float *xt;               /* (wide,ROWS) */
     float *dk, *dv;          /* (n_keys,wide) */
     __mmask32 nonfinite;     /* lanes in which a non-finite number has been

@@ -28,10 +28,10 @@ typedef struct copies {
     size_t first;      /* first row of the sequence */
     size_t column;     /* offset of the head's q in a row of qkv, and of the
                         * head's y in a row of y */
-    size_t statistics; /* offset of the head's statistics in (B,H,T) */
-    int *token;        /* (n) positions of the tokens in the sequence */
-    float *place;      /* (n) positions of the tokens in the sequence, as
-                        * floats */
+    size_t statistics; /* offset of the head's statistics in arrays of shape
+                          (B,H,T) */
+    int *token;        /* positions of the n tokens in the sequence */
+    float *place;      /* the same n positions as floats */
     float *q, *k, *v, *y, *dy, *dq, *dk, *dv;
     float *log_t, *dentropy, *dt; /* (n) */
     float *rows;                  /* (ES_N_ROW_STATISTICS,T) */

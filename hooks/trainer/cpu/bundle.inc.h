@@ -27,16 +27,17 @@ typedef struct bundle {
     bool half;
     size_t size;                     /* n_ctx * width, rounded up to a
                                       * multiple of LANES */
-    float *staged;                   /* (LANES,size) rows of each head before
-                                      * or after transposition */
+    float *staged;                   /* rows of each head before or after
+                                        transposition, shape (LANES,size) */
     float *q, *k, *v, *dy, *dk, *dv; /* (size,LANES) */
     float *saved;                    /* (T,2,LANES) */
-    float *scale;                    /* (T,LANES) factors that turn q . k
-                                      * into scores */
-    /* (2,T,LANES) values for each key and for two queries at a time */
+    float *scale;                    /* factors (T,LANES) that turn q . k into
+                                        scores */
+    /* values (2,T,LANES) for each key, for up to two queries that are processed
+     * together */
     float *weight, *log, *slope, *g;
-    float *rows; /* (ES_N_ROW_STATISTICS,T,LANES) statistics of the rows; T is
-                    rounded up to a multiple of LANES */
+    float *rows; /* statistics of the rows, shape (ES_N_ROW_STATISTICS,T,LANES);
+                    T is rounded up to a multiple of LANES */
 } bundle;
 
 static size_t pad_to_lanes(size_t n)
@@ -244,7 +245,7 @@ typedef struct lane_query {
     vec q[WIDEST], dy[WIDEST];
     vec out[WIDEST]; /* one row of y; in the backward pass one row of dq */
     vec scale;
-    float *weight, *log, *slope, *g; /* (T,LANES), values for each key */
+    float *weight, *log, *slope, *g; /* values for each key, shape (T,LANES) */
 } lane_query;
 
 /* Returns the row of query or key t in the array `rows` (T,width,LANES). */

@@ -1,8 +1,9 @@
 /**
- * Implements the backward pass of attention of narrow heads in bundles; part of
- * kernels.inc.h. For each query, a first loop over the keys computes the
- * weights and <g>, the weighted mean of their gradients, and a second loop
- * computes the gradients of queries, keys and values.
+ * Implements the backward pass of attention for bundles of narrow heads, in
+ * which each vector lane processes a different head; part of kernels.inc.h. For
+ * each query, a first loop over the keys computes the weights and <g>, the
+ * weighted mean of their gradients, and a second loop computes the gradients of
+ * queries, keys and values.
  */
 
 static inline void weigh_key_again(const bundle *b, lane_query *query,

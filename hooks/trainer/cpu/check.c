@@ -12,7 +12,7 @@ enum { T = 37, D = 5, WIDTH = 3 * D, N = T * WIDTH, SCRATCH = 1 << 15 };
 
 enum { N_ACTS = 5 };
 
-/* Number of kinds of weights: softmax, PowerSoftmax, scaled ReLU. */
+/* Number of kinds of attention weights: softmax, PowerSoftmax, scaled ReLU. */
 enum { N_POWERS = 3 };
 static const int powers[N_POWERS] = {0, 6, ES_CPU_RELU};
 
@@ -175,7 +175,8 @@ static void run_bundle(results *r, problem *p, const es_cpu_kernels *k,
 }
 
 /* Rounds normal and subnormal numbers to fp16. Multiplies the subnormal results
- * by 2^17, because they are smaller than the tolerance of the comparison. */
+ * by 2^17, because differences between them would otherwise be smaller than the
+ * tolerance of the comparison. */
 static void run_half(results *r, const problem *p, const es_cpu_kernels *k)
 {
     const float down = 0x1p-17f;

@@ -16,8 +16,8 @@ typedef struct es_cpu_copies es_cpu_copies;
  *  operand, and the piece that contains it. A piece is the range of elements
  *  that is examined in one call of es_cpu_see_peak. */
 typedef struct es_cpu_peak {
-    size_t first, n; /* position and length of the piece that contains it; n = 0
-                        if no piece was examined */
+    size_t first, n; /* position and length of the piece that contains the
+                        largest |x|; n = 0 if no piece was examined */
     uint32_t size;   /* largest |x|, as largest_size of es_cpu_kernels encodes
                       * it */
 } es_cpu_peak;
@@ -32,10 +32,10 @@ struct es_backend {
     float *scratch; /* (n_threads, scratch_size) */
     size_t scratch_size;
     es_cpu_peak *peaks; /* (n_threads) */
-    float *row_sums;    /* (B,H,T) sums that the backward pass stores for the
-                         * gradient of the temperatures */
-    float *turns;       /* (n_turns,n_rotated) cosines and sines of rotary
-                         * positions */
+    float *row_sums;    /* sums (B,H,T) that the backward pass stores for the
+                           gradient of the temperatures */
+    float *turns;       /* cosines and sines of rotary position embeddings,
+                           shape (n_turns,n_rotated) */
     int n_turns;        /* number of positions whose cosines and sines are in
                          * `turns` */
     int n_rotated; /* number of rotated dimensions per head; 0 if `turns` is
@@ -48,7 +48,7 @@ struct es_backend {
     float *sums;               /* (n_threads, ES_PRODUCT_SCRATCH) */
     es_cpu_copies *copies;     /* bf16 copies of weights */
     const es_cpu_tiles *tiles; /* NULL if matrix units are not used */
-    float *viewed; /* (n_viewed) float32 copies of bf16 memory, for the host to
+    float *viewed; /* float32 copies of n_viewed bf16 numbers, for the host to
                       read */
     size_t n_viewed;
 };

@@ -77,9 +77,10 @@ static void find_bins(int *out, const float *x, int n)
     }
 }
 
-/* Keeps in x (n) only the numbers of bins that contain one of the `ranks` (in
- * ascending order). Replaces each rank by the rank among the kept numbers.
- * Returns the number of kept numbers. */
+/* Removes from x (n) all numbers except those in a bin that contains a number
+ * with one of the `ranks`, which are in ascending order. Replaces each rank by
+ * the number's rank among the kept numbers. Returns the number of kept
+ * numbers. */
 static int keep_bins(float *x, const int *bins, int n,
                      int ranks[2 * N_QUANTILES])
 {
@@ -270,8 +271,8 @@ static void gradients(es_backend *backend, es_mem *heads, const es_mem *dattn,
 
 /* --- activations, updates ------------------------------------------------- */
 
-/* Arguments of the computation of N_MOMENTS sums for each piece of the
- * activations x or of the weights `param`. */
+/* Arguments for computing N_MOMENTS sums of each piece of the activations x or
+ * of the weights `param`. */
 typedef struct pieces {
     es_backend *backend;
     const es_mem *x, *y;
@@ -316,8 +317,9 @@ static void pieces_part(void *argument, es_share share)
     }
 }
 
-/* Writes the totals over the pieces of n elements to out. out[4] is the maximum
- * over the pieces, because the fifth moment is the largest |x|. */
+/* Computes the sums of all pieces of an array of n elements, and adds them to
+ * out. out[4] becomes the maximum over the pieces, because the fifth moment is
+ * the largest |x|. */
 static void add_pieces(double out[N_MOMENTS], pieces *p, size_t n)
 {
     double sums[N_PIECES][N_MOMENTS];

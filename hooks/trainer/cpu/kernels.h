@@ -37,22 +37,23 @@ typedef struct es_cpu_head {
     size_t stride, y_stride;
     const float *q, *k, *v;
     float scale;        /* 1 / sqrt(width) */
-    const float *log_t; /* (T) ln of the queries' temperatures, or NULL */
+    const float *log_t; /* logarithms of the T queries' temperatures, or NULL */
     bool half;          /* true if q . k is rounded to fp16 before scaling */
     float *y;
-    float *saved; /* (T,2) the values m (largest score) and D (divisor of the
-                   * weights) of each row; see attention.inc.h */
+    float *saved; /* two values for each of the T rows: m, the largest score,
+                     and D, the divisor of the weights; see attention.inc.h */
     int power;    /* exponent of PowerSoftmax; 0 for softmax; or ES_CPU_RELU */
     float epsilon;
     bool plain; /* true if scores are not divided by the row's largest |score|,
                  * as with ES_CPU_RELU */
     es_row_length length;
-    /* For an encoder's head, whose queries see every key: (T) positions of the
-     * tokens in a sequence of `context` tokens. NULL for a causal head. */
+    /* Positions of the T tokens in a sequence of `context` tokens, for a head
+     * of an encoder, in which every query sees every key. NULL for a causal
+     * head. */
     const float *place;
     int context;
 
-    /* Row statistics, (T) each; NULL if a statistic is not requested. If
+    /* Row statistics, T values each; NULL if a statistic is not requested. If
      * ES_ROW_ENTROPY is not requested, no other statistic is computed. */
     float *rows[ES_N_ROW_STATISTICS];
 
@@ -60,8 +61,8 @@ typedef struct es_cpu_head {
     const float *dy, *dentropy; /* gradients of y and of the row entropies;
                                  * dentropy is (T), or NULL */
     float *dq, *dk, *dv;
-    float *dt; /* (T) for each row the sum of s * dL/ds over its scores s, or
-                * NULL; only for softmax */
+    float *dt; /* T sums, one for each row: the sum of s * dL/ds over the row's
+                  scores s; only for softmax; NULL if not needed */
 
     float *scratch; /* (attention_scratch) working memory */
 
@@ -71,7 +72,7 @@ typedef struct es_cpu_head {
     es_cpu_half_head halves;
 } es_cpu_head;
 
-/** Number of lanes of the widest kernels. */
+/** Number of floats per vector in the widest kernels. */
 enum { ES_CPU_MAX_LANES = 16 };
 
 /** Returns the factor that turns q . k of query i into its score. */
@@ -190,7 +191,7 @@ typedef struct es_cpu_kernels {
      *  out[4] by the largest |x| if that is larger. Unless y (n) is NULL, adds
      *  the sum of squares of x - a * y to out[5], and of a * y to out[6]. To
      *  keep precision, the function subtracts a number near the mean from x,
-     *  and sums short runs in float32; it repeats a sum in double if float32
+     *  and sums short blocks in float32; it repeats a sum in double if float32
      *  cannot represent the sum. A result is therefore NaN only if an input is
      *  not finite. */
     void (*add_moments)(double out[7], const float *x, const float *y, float a,
@@ -239,8 +240,9 @@ typedef struct es_cpu_tiles {
                        * code */
     /** Returns the number of floats of scratch memory that a thread needs. */
     size_t (*scratch)(int n_ctx, int width);
-    /** Compute attention of head->halves. Return false if a number in q, k, v
-     *  or dy is not finite; all results are then undefined. */
+    /** Compute the attention of a head whose bf16 activations are in
+     *  head->halves. Return false if a number in q, k, v or dy is not finite;
+     *  all results are then undefined. */
     bool (*attention)(const es_cpu_head *head);
     bool (*attention_backward)(const es_cpu_head *head);
 } es_cpu_tiles;

@@ -320,7 +320,8 @@ static inline float dot_run(const float *x, const float *y, size_t n)
 static double dot(const float *x, const float *y, size_t n)
 {
     double sum = 0;
-    /* Sums in float are accurate only over short runs. */
+    /* A long sum in float is inaccurate, so only 64 vectors at a time are
+     * summed in float. */
     for (size_t first = 0; first < n; first += 64 * LANES) {
         size_t end = n - first < 64 * LANES ? n : first + 64 * LANES;
         double block = (double)dot_run(x + first, y + first, end - first);

@@ -45,7 +45,7 @@ static es_mem *act_at(const job *j, const es_mem *x, size_t n)
 }
 
 /* Computes, on the calling thread, the product c = residual + a * b that `call`
- * describes. Completes the number types and the scratch memory in `call`. */
+ * describes. Fills in the number types and the scratch memory of `call`. */
 static void run_product(const job *j, es_share share, es_product_call *call)
 {
     const es_backend *backend = j->backend;

@@ -38,7 +38,7 @@ void *es_cpu_reserve(size_t n, size_t size)
 
 struct es_cpu_copies {
     es_cpu_copies *next;
-    const es_mem *weights; /* (n) the model's weights in f32 */
+    const es_mem *weights; /* the model's n weights in float32 */
     size_t n;
     es_bfloat *copy; /* (n) */
 };

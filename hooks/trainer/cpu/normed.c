@@ -21,9 +21,10 @@ typedef struct job {
     float *out; /* output matrix */
     const float *m, *w, *dw;
     float *u, *v;
-    float a, b;          /* factors of dw and of the outer product v u^T */
-    float *of_m, *of_dw; /* (n) factors by which the columns of m and of dw are
-                          * multiplied */
+    float a, b;          /* factors of dw and of the outer product v u^T in the
+                            gradient that is added to `out` */
+    float *of_m, *of_dw; /* factors by which each of the n columns of m and of
+                            dw is multiplied */
     bool add;
 } job;
 
@@ -78,7 +79,7 @@ static void scale_part(void *argument, es_share share)
 /* --- WNorm ---------------------------------------------------------------- */
 
 /* Computes two sums over the thread's rows for each column: the sum of squares
- * of the weights m, and the dot product of m and their gradient dw. Stores them
+ * of the weights m, and the dot product of m and its gradient dw. Stores them
  * as the thread's results. */
 static void sum_columns_part(void *argument, es_share share)
 {

@@ -21,8 +21,8 @@ typedef struct job {
     const es_gate *gate;
     const es_attention *attention;
     const es_row_mem *rows;
-    float *saved; /* (B,H,T,2) the first value of a row is its largest
-                   * |score| */
+    float *saved; /* two values for each row, shape (B,H,T,2); the first is the
+                     row's largest |score| */
     const es_power_form *form;
     const es_division *division;
 } job;
@@ -37,8 +37,8 @@ static es_findings *findings_of(const es_backend *backend, int thread)
 
 size_t es_cpu_polynomial_scratch(int n_ctx)
 {
-    /* n_ctx scores and n_ctx weights in float, and n_ctx weights of two kinds
-     * in double */
+    /* space for the findings, n_ctx scores and n_ctx weights in float, and
+     * n_ctx weights of two kinds in double */
     return sizeof(es_findings) / sizeof(float) + 6 * (size_t)n_ctx + 2;
 }
 
@@ -170,8 +170,8 @@ static void activate(es_backend *backend, es_mem *post, es_mem *found,
 typedef struct row {
     int head, n;
     float *scores, *weights;   /* (n) */
-    double *checked, *trained; /* (n) float64 weights, computed by a polynomial
-                                * (`checked`) and exactly (`trained`) */
+    double *checked, *trained; /* n weights in float64: `checked` is computed by
+                                  a polynomial, `trained` exactly */
 } row;
 
 /* Returns a pointer to the token's q in qkv. The token's k follows at offset d,

@@ -70,7 +70,8 @@ static void widen_rows(float *panel, const es_bfloat *x, int stride, int n_rows,
                   (size_t)n_columns);
 }
 
-/* A panel of C with m rows and n columns, starting at row i and column j. */
+/* A panel of the result C, with m rows and n columns, starting at row i and
+ * column j. */
 typedef struct tile {
     int i, j, m, n;
     float *sums; /* (m,n) */
@@ -81,8 +82,8 @@ static size_t offset_of(int i, int j, int stride)
     return (size_t)i * (size_t)stride + (size_t)j;
 }
 
-/* Sets a panel of C to the residual plus the bias. The product is added to it
- * later. */
+/* Sets a panel of the result C to the residual plus the bias. The product is
+ * added to the panel later. */
 static void start_tile(const tile *t, const es_product_call *call)
 {
     const es_product *p = &call->shape;

@@ -174,7 +174,8 @@ void es_cpu_dropout(es_backend *backend, es_mem *y, const es_mem *residual,
 /* The target entropy and its tolerance, with which a head's entropies are
  * compared. */
 typedef struct entropy_aim {
-    double entropy, tolerance; /* theta * ln(T) and gamma * ln(T), in nats */
+    double entropy, tolerance; /* in nats: theta * ln(T) is the target, gamma *
+                                  ln(T) the tolerance */
 } entropy_aim;
 
 /* Returns the penalty of an entropy e, and writes the derivative of the penalty
@@ -193,8 +194,8 @@ static inline double penalise_entropy(double *slope, double e,
  * sequence b. */
 typedef struct head_rows {
     const float *entropy;
-    float *dentropy; /* receives the entropies' gradients, at the same
-                      * indices; or NULL */
+    float *dentropy; /* receives the gradients of the entropies, at the same
+                      * indices as `entropy`; or NULL */
     size_t stride;   /* distance between sequences in floats */
     double factor;   /* factor by which the gradients are multiplied */
 } head_rows;

@@ -217,8 +217,9 @@ static int columns_from(const loss *l, int first)
     return l->vocab - first < most ? l->vocab - first : most;
 }
 
-/* Computes the loss of a row of bf16 logits: computes the log-sum-exp of each
- * part of the row that fits in the panel, and combines the results. */
+/* Computes the loss of a row of bf16 logits: divides the row into parts that
+ * fit in a panel (conversion buffer), computes the log-sum-exp of each part,
+ * and combines the results. */
 static void row_part(const loss *l, es_share share, int row)
 {
     const size_t at = (size_t)row * (size_t)l->vocab;

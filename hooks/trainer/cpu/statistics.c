@@ -1,7 +1,7 @@
 /* Computes the statistics of single rows of attention in double, directly from
- * the formulas: rows for which the vector kernels give results that are not
- * finite, and all rows of attention by polynomials. statistics.inc.h computes
- * the other rows. */
+ * the formulas. Attention by polynomials uses this for all rows; otherwise it
+ * is used only for rows in which the vector kernels give results that are not
+ * finite. statistics.inc.h computes the other rows. */
 #include "hooks/trainer/cpu/half.h"
 #include "hooks/trainer/cpu/kernels.h"
 
@@ -119,7 +119,8 @@ void es_cpu_measure_row(const es_cpu_head *head, int i)
     for (int k = 0; k < ES_N_ROW_STATISTICS; k++)
         values[k] = (double)NAN;
     /* Each weight of PowerSoftmax depends on the largest score and on the sum
-     * of the row. If one weight of the row is not finite, no weight is. */
+     * of the row. If one weight of the row is not finite, no weight of the row
+     * is finite. */
     if (head->power == ES_CPU_RELU)
         values[ES_ROW_NONFINITE] = count_infinite(head, i);
     else if (head->power)

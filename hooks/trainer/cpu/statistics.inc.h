@@ -68,8 +68,9 @@ static KNOWN void add_means(vec sums[ES_N_ROW_SUMS], vec before)
     sums[ES_SUM_DISTANCE] += before;
 }
 
-/* Same as add_means for whole rows of t + 1 keys, one row in each lane.
- * `weight` holds the unnormalised weights u. Returns the largest u. */
+/* Computes the sums that add_means accumulates, for all t + 1 keys of a row at
+ * once, with one row in each lane. `weight` holds the unnormalised weights u.
+ * Returns the largest u of each row. */
 static vec sum_lane_means(vec sums[ES_N_ROW_SUMS], const float *weight, int t)
 {
     vec top = splat(0), distance = splat(0), away = splat((float)t);

@@ -231,9 +231,9 @@ static void tile_scores(const es_cpu_head *head, workspace *w, float lowest,
         tile_round(w->tile, w->scale, lowest, n_keys);
 }
 
-/* Returns a mask of the lanes whose query sees key j of a causal head, if keys
- * are numbered from the position of the tile's first query. `half` selects the
- * tile's first or second LANES queries. */
+/* Returns a mask of the lanes whose query sees key j of a causal head. Key 0 is
+ * at the position of the tile's first query. `half` selects the tile's first or
+ * second LANES queries. */
 static inline ivec visible(int j, int half)
 {
     ivec lane = {0};

@@ -11,10 +11,10 @@
  * where c = m + 1e-6 is the specification's divisor; z / m is raw / max |raw|.
  * The entropy e refers to the weights b = u / S, S = sum u, which sum to one.
  * With l = log2 u, the entropy is e = ln 2 (log2 S - sum b l). In the backward
- * pass, with u' = du/draw, w = dL/de, g = dy . v and <x> = sum a x:
+ * pass, with u' = du/d(raw), w = dL/de, g = dy . v and <x> = sum a x:
  *
- *     dL/draw = u' / D [g - <g> - w D / S ln 2 (l - center)]
- *     center  = sum b l
+ *     dL/d(raw) = u' / D [g - <g> - w D / S ln 2 (l - center)]
+ *     center    = sum b l
  *
  * Logarithms are to base 2, because the device has an instruction for base 2.
  *
@@ -45,28 +45,31 @@ struct es_attention_call {
     es_attention_kind kind;
     int power; /* exponent of PowerSoftmax */
     float epsilon;
-    es_row_length length; /* length of a row by which epsilon is multiplied */
+    es_row_length length; /* row length by which epsilon is multiplied, if
+                             any */
     float scale;          /* 1 / sqrt(width) */
-    const float *log_t;   /* (H,T) ln of the temperatures, or NULL */
+    const float *log_t;   /* logarithms of the temperatures, of shape (H,T), or
+                             NULL */
     const A *qkv;
     A *y;
     float *saved;
     /* Forward pass. */
     bool measures;
-    float *rows[ES_N_ROW_STATISTICS]; /* (B,H,T) each; NULL if not requested */
+    float *rows[ES_N_ROW_STATISTICS]; /* row statistics, each of shape (B,H,T);
+                                         NULL if not requested */
     /* Backward pass. */
     const A *dy;
     const float *dentropy;
     A *dqkv;
     float *dlog_t;
-    float *means; /* (B,H,T) scratch: for each row <g>, the weighted mean of g
-                     (see the top of this file) */
-    float *dots;  /* (B,H,T) scratch: sum of z * dL/dz over a row's scores z, or
-                   * NULL */
+    float *means; /* scratch of shape (B,H,T): <g> of each row, the weighted
+                     mean of g (see the top of this file) */
+    float *dots;  /* scratch of shape (B,H,T): sum of z * dL/dz over a row's
+                   * scores z, or NULL */
     /* The fields below are for kernels on tensor cores; see
      * es_attention_flag. */
-    unsigned *flags; /* (B,H,ceil(T/16)) flags of groups of 16 rows; not used
-                        without tensor cores */
+    unsigned *flags; /* flags of groups of 16 rows, of shape (B,H,ceil(T/16));
+                        not used without tensor cores */
     bool again;      /* true if only flagged rows are to be processed */
 };
 
@@ -79,8 +82,9 @@ struct es_attention_call {
  */
 #define ES_FLAG_ROWS 16
 
-/** Returns the address of the flag of the group of ES_FLAG_ROWS rows that
- *  contains row `row`. The flag means that these rows must be recomputed. */
+/** Returns the address of the flag that row `row` shares with the other rows of
+ *  its group (ES_FLAG_ROWS rows). If the flag is set, the rows of the group
+ *  must be recomputed. */
 template <class A>
 ES_DEVICE unsigned *es_attention_flag(const es_attention_call<A> *call,
                                       int head, int row)
@@ -96,8 +100,8 @@ typedef struct __align__(16) es_saved_row
                     * score| */
     float inverse; /* 1 / D */
     float center;
-    float factor; /* factor of dL/draw (see the top of this file): scale / t, or
-                     D / S for PowerSoftmax */
+    float factor; /* factor of dL/d(raw) (see the top of this file): scale / t,
+                     or D / S for PowerSoftmax */
 }
 es_saved_row;
 
@@ -122,7 +126,8 @@ ES_DEVICE size_t es_attention_y_at(const es_attention_call<A> *call, int head)
            h * (size_t)call->width;
 }
 
-/** Returns the factor that turns the raw scores of query `row` into scores. */
+/** Returns the factor by which the products q . k of query `row` must be
+ *  multiplied to give its scores. */
 template <class A>
 ES_DEVICE float es_attention_scale(const es_attention_call<A> *call, int head,
                                    int row)
@@ -215,7 +220,7 @@ typedef struct es_row_gradient {
     float weight;         /* w * ln 2, where w is dL/de, the gradient of the
                            * entropy */
     float mean;           /* subtracted from g - w l */
-    float factor;         /* factor of dL/draw */
+    float factor;         /* factor of dL/d(raw) */
 } es_row_gradient;
 
 /** Returns the values of a row that the gradients need, except `mean`. Copies

@@ -34,8 +34,8 @@ typedef struct tiles {
     float *x, *y;             /* the rows that the block owns */
     float *other_x, *other_y; /* 32 of the other rows; see the top of this
                                * file */
-    float *weights, *more;    /* weights of the other rows for this warp's row;
-                               * a second such array */
+    float *weights, *more;    /* two arrays of the weights between this warp's
+                                 row and the other rows */
     int stride;               /* distance between two rows in floats */
 } tiles;
 
@@ -342,8 +342,9 @@ static ES_DEVICE float mean_at(const es_attention_call<A> *call, size_t at,
                : mean;
 }
 
-/* Computes dq of this warp's row. If AGAIN is true, reads the means that a
- * tensor-core kernel has saved; otherwise computes and saves the means. */
+/* Computes dq of this warp's row, which needs the row's mean of g. If AGAIN is
+ * true, reads the mean that a tensor-core kernel has saved; otherwise computes
+ * and saves the mean. */
 template <class A, class KIND, bool AGAIN>
 static ES_DEVICE void pull_queries(const es_attention_call<A> *call,
                                    const tiles *t, int head, int first)

@@ -17,9 +17,10 @@ extern "C" {
 /** Lower bound for PowerSoftmax's largest score, so that its inverse is
  *  finite. */
 #define ES_TINY_SCORE 1e-30f
-/** Base-2 logarithm of the largest weight, relative to the anchor of its row,
- *  that the tensor-core kernels accept. For a larger weight they move the
- *  anchor and rescale the row's sums. */
+/** Base-2 logarithm of the largest unnormalised weight that the tensor-core
+ *  kernels accept. Weights are relative to a reference score of the row, its
+ *  anchor; for a larger weight the kernels move the anchor and rescale the
+ *  row's sums. */
 #define ES_SLACK 8.0f
 /** Upper bound for `rest`, the part of a row's denominator that is not the sum
  *  of the weights u. If `rest` reaches the bound, all weights become 0, but
@@ -53,7 +54,7 @@ ES_DEVICE float es_raise(float x, int n)
 
 /** Quantities computed from one score: the unnormalised weight u, log2 u, and
  *  `slope`, the derivative of u with respect to the raw score, without the
- *  row's factor. */
+ *  factor that is the same for the whole row. */
 typedef struct es_weight {
     float u, log, slope;
 } es_weight;

@@ -357,8 +357,8 @@ ES_DEVICE void fetch_keys(const es_attention_call<A> *call, A *stage,
     es_cp_commit();
 }
 
-/* Starts copying the next keys and values from *source, and waits for the
- * current ones. Returns the tile of the current keys. */
+/* Starts copying the next keys and values from *source, and waits until the
+ * current ones are copied. Returns the tile of the current keys. */
 template <class A, int WIDTH>
 ES_DEVICE const A *take_keys(const es_attention_call<A> *call, A *stages,
                              const A **source, int key, int end)

@@ -136,16 +136,16 @@ ES_DEVICE uint32_t es_mma_spot_at(const A *tile, int row, es_tile_spot spot)
     return at;
 }
 
-/** Returns this lane's address for left operands of 16 rows and 16 columns, and
- *  for right operands of gather. */
+/** Returns the address from which this lane helps to load a left operand (16
+ *  rows by 16 columns) of multiply or gather, or a right operand of gather. */
 template <class A, int WIDTH>
 ES_DEVICE uint32_t es_mma_left_at(const A *tile, int row)
 {
     return es_mma_spot_at<A, WIDTH>(tile, row,
                                     es_tile_left_spot(es_mma_lane()));
 }
-/** Returns this lane's address for right operands of multiply, which have 16
- *  rows and 16 columns. */
+/** Returns the address from which this lane helps to load a right operand of
+ *  multiply (16 rows by 16 columns). */
 template <class A, int WIDTH>
 ES_DEVICE uint32_t es_mma_right_at(const A *tile, int row)
 {
@@ -333,10 +333,10 @@ ES_DEVICE float es_mma_row_largest(float x)
 
 /* --- non-finite numbers --------------------------------------------------- */
 
-/** Sets the flag of each group of 16 rows, from row `own` on, in which an
- *  output, the factor of the row's outputs, or the row's number in `more` is
- *  not finite. Without ADDS, clears the flags of the warp's other groups; with
- *  ADDS, leaves these flags unchanged. */
+/** Sets the flag of each group of 16 rows, from row `own` on, that contains a
+ *  number that is not finite: an output, a row's factor in `factor`, or a row's
+ *  number in `more`. Without ADDS, clears the flags of the warp's other groups;
+ *  with ADDS, leaves these flags unchanged. */
 template <class A, int WIDTH, int M, bool ADDS>
 ES_DEVICE void
 es_mma_flag(const es_attention_call<A> *call, const float out[M][WIDTH / 8][4],

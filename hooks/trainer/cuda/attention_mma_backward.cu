@@ -36,9 +36,10 @@ ES_DEVICE void multiply_rows(float mean[M][2], const A *dy, const A *tile)
         float s[1][2][4];
         const int row = es_mma_warp() * 16 * M + 16 * m;
         es_mma_multiply<A, WIDTH, 1, 16>(s, dy, row, tile, row);
-        /* Each row needs the product on the diagonal of the 16 by 16 products.
-         * Lane `from` holds this product, as sum 0 or 1 of the row in the first
-         * 8 rows, and as sum 2 or 3 of the row in the last 8 rows. */
+        /* Row i of dy needs only its product with row i of the tile, which is
+         * on the diagonal of the 16 by 16 products. Lane `from` holds this
+         * product: as its sum 0 or 1 for the first 8 rows, and as its sum 2 or
+         * 3 for the last 8 rows. */
         const bool odd = lane / 4 % 2 != 0;
         mean[m][0] =
             __shfl_sync(0xffffffffu, odd ? s[0][0][1] : s[0][0][0], from);
@@ -70,7 +71,7 @@ ES_DEVICE void open_rows(const es_attention_call<A> *call,
         }
 }
 
-/* Result of one pass of the dq kernel over the keys. */
+/* Result that one pass of the dq kernel over the keys computes. */
 typedef enum dq_task {
     DQ_ALONE,     /* gradients of scores, not yet multiplied by the row's
                    * factor */
@@ -155,8 +156,8 @@ ES_DEVICE void dq_last_tile(rows_of_dq<WIDTH, M> *rows, tile_pair<A> own,
         dq_step<A, WIDTH, M, N, KIND, TASK, true>(rows, own, keys, power, j);
 }
 
-/* Starts copying the next keys and values, and waits for the current ones.
- * Returns the tiles of the current keys and values. */
+/* Starts copying the next keys and values, and waits until the current keys and
+ * values have been copied. Returns their two tiles. */
 template <class A, int WIDTH>
 ES_DEVICE tile_pair<A> take_keys(const es_attention_call<A> *call, A *stages,
                                  source_pair<A> from, int key, int end)
@@ -201,7 +202,8 @@ ES_DEVICE void dq_pass(const es_attention_call<A> *call,
 }
 
 /* Saves the means, which the kernel for dk and dv needs, and each row's sum of
- * z * dL/dz over its scores z. Returns the factors of dq in `factor`. */
+ * z * dL/dz over its scores z. Sets `factor` to the number by which each row of
+ * dq must still be multiplied. */
 template <class A, int WIDTH, int M>
 ES_DEVICE void close_rows(const es_attention_call<A> *call, float factor[M][2],
                           rows_of_dq<WIDTH, M> *rows, int head, int own)
@@ -414,8 +416,8 @@ ES_DEVICE void dkv_first_tile(const es_attention_call<A> *call,
         min(ES_MMA_OTHERS, call->n_ctx - query));
 }
 
-/* Starts copying the queries after the tile at `query`, and waits for the
- * current queries. Returns the tiles of the current queries and dy. */
+/* Starts copying the queries after the tile at `query`, and waits until the
+ * tile's own queries and dy have been copied. Returns their two tiles. */
 template <class A, int WIDTH, class KIND>
 ES_DEVICE tile_pair<A> take_queries(const es_attention_call<A> *call, A *stages,
                                     query_rows *known, source_pair<A> from,

@@ -22,15 +22,16 @@ struct backward_shape {
         OWN_SIZE = OWN * WIDTH,
         OTHER_SIZE = ES_MMA_OTHERS * WIDTH,
         STAGE = 2 * OTHER_SIZE,
-        /* The block's own rows of two arrays, and two buffers for other rows.
-         */
+        /* The block's own rows of two arrays, and two buffers for "other" rows,
+         * which attention_tiles.h defines. */
         SIZE = 2 * OWN_SIZE + 2 * STAGE
     };
 };
 
 /* Returns true if element i of this lane's sums belongs to a query and a key
- * that it sees. The sums cover 16 of the block's own rows, from row 16 * m on,
- * and 8 other rows, from row 8 * n on (attention_tiles.h). */
+ * such that the query sees the key. The sums cover 16 of the block's own rows,
+ * from row 16 * m on, and 8 other rows, from row 8 * n on
+ * (attention_tiles.h). */
 template <es_tile_owner OWNER, bool DIAGONAL>
 ES_DEVICE bool sees(int m, int n, int i)
 {
@@ -68,7 +69,8 @@ ES_DEVICE source_pair<A> source_of(const A *x, int x_stride, const A *y,
     return {x, y, x_stride, y_stride};
 }
 
-/* Starts copying N rows of both arrays, from position `first` on. */
+/* Starts copying N rows of both arrays in `from` to the two tiles at `tiles`,
+ * from position `first` on. */
 template <class A, int WIDTH, int N>
 ES_DEVICE void fetch_pair(const es_attention_call<A> *call, A *tiles,
                           source_pair<A> from, int first)
@@ -82,8 +84,9 @@ ES_DEVICE void fetch_pair(const es_attention_call<A> *call, A *tiles,
     es_cp_commit();
 }
 
-/* keys_of returns the addresses from which this thread copies a head's keys and
- * values, and queries_of those for its queries and dy. */
+/* keys_of returns the addresses from which this thread copies the keys and
+ * values of a head. queries_of returns the addresses from which it copies the
+ * head's queries and dy, the gradient of the outputs. */
 template <class A, int WIDTH>
 ES_DEVICE source_pair<A> keys_of(const es_attention_call<A> *call, int head)
 {
@@ -101,9 +104,9 @@ ES_DEVICE source_pair<A> queries_of(const es_attention_call<A> *call, int head)
 }
 
 /* Returns the values of a row that KIND::weigh_again needs. D is the divisor of
- * the row's unnormalised weights u. If the weights sum to one, `inverse` is
- * log2(1 / D) instead of 1 / D, and *center refers to the weights u / D instead
- * of u. */
+ * the row's unnormalised weights u. Sets *center to the weighted mean of
+ * log2(u). If the weights sum to one, `inverse` is log2(1 / D) instead of 1 /
+ * D, and *center is the mean of log2(u / D). */
 template <class A, class KIND>
 ES_DEVICE es_row_gradient open_gradient(const es_attention_call<A> *call,
                                         int head, int row, float *center)
@@ -122,8 +125,8 @@ ES_DEVICE es_row_gradient open_gradient(const es_attention_call<A> *call,
 /* Values of the queries that one of the two buffers in shared memory contains.
  * A thread reads the values of a query with two loads. */
 typedef struct query_rows {
-    float4 weight[ES_MMA_OTHERS]; /* anchor, inverse, mean and weight of
-                                   * es_row_gradient */
+    float4 weight[ES_MMA_OTHERS]; /* the members anchor, inverse, mean and
+                                   * weight of es_row_gradient */
     float2 scale[ES_MMA_OTHERS];  /* scale2, factor */
 } query_rows;
 

@@ -11,8 +11,9 @@
 
 /* --- means over the weights ----------------------------------------------- */
 
-/** Adds a visible key with weight u to the row's sums from ES_SUM_FIRST_MEAN
- *  on; the key is `away` keys before the query. */
+/** Adds a visible key with weight u to the sums from which the means over the
+ *  weights are computed (ES_SUM_FIRST_MEAN and higher). The key is `away` keys
+ *  before the query. */
 ES_DEVICE void es_row_add_means(es_row *row, float u, int away)
 {
     row->sums[ES_SUM_DISTANCE] =

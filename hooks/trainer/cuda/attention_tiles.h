@@ -45,9 +45,9 @@ ES_BOTH es_tile_place es_tile_place_of(unsigned block, int n_ctx, int size,
     return place;
 }
 
-/** Range of "other" rows, which the block does not own, that are visible to its
- *  own rows first .. first + n_own - 1: positions from `begin`, a multiple of
- *  n_other, to `end` - 1. */
+/** A range of "other" rows, which the block does not own: the positions from
+ *  `begin`, a multiple of n_other, to `end` - 1. The range contains all other
+ *  rows that are visible to the block's own rows first .. first + n_own - 1. */
 typedef struct es_tile_range {
     int begin, end;
 } es_tile_range;
@@ -63,8 +63,9 @@ ES_BOTH es_tile_range es_tile_others(int first, int n_own, int n_other,
     return range;
 }
 
-/** One of the rows at positions `own` and `other` is a query, the other a key.
- *  Returns true if the query sees the key. */
+/** Returns true if a query sees a key. If `owner` is ES_OWN_QUERIES, the query
+ *  is at position `own` and the key at position `other`; otherwise the key is
+ *  at `own` and the query at `other`. */
 ES_BOTH bool es_tile_visible(int own, int other, es_tile_owner owner)
 {
     return owner == ES_OWN_QUERIES ? other <= own : other >= own;
@@ -127,9 +128,9 @@ ES_BOTH unsigned es_tile_move(unsigned at, int row, int chunk, int n_chunks)
            (unsigned)(row * 16 * n_chunks + chunk / 8 * 128);
 }
 
-/** es_tile_sum_row returns the row, and es_tile_sum_column the column, of the
- *  sum in register i = 0 .. 3 of a lane, in the result (16,8) of the
- *  instruction m16n8k16. */
+/** The instruction m16n8k16 computes 16 x 8 sums, four of which each lane holds
+ *  in its registers i = 0 .. 3. es_tile_sum_row returns the row, and
+ *  es_tile_sum_column the column, of the sum in register i. */
 ES_BOTH int es_tile_sum_row(int lane, int i)
 {
     return lane / 4 + (i / 2) * 8;

@@ -109,9 +109,9 @@ static bool add_choice(es_choices *choices, const char *key, int candidate)
     return true;
 }
 
-/* Reads the key of a product and the number of its candidate, an algorithm of
- * cuBLASLt, from a line. Returns false if the line is malformed or repeats a
- * key. */
+/* Reads from a line the key of a product and the number of the cuBLASLt
+ * algorithm (the candidate) that was chosen for it. Returns false if the line
+ * is malformed or repeats a key. */
 static bool read_choice(es_choices *choices, char *line)
 {
     const size_t n = strspn(line, "0123456789 ");

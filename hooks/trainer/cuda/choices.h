@@ -25,8 +25,8 @@ typedef struct es_choices es_choices;
  * ENTROPY_TRAIN_TUNING contains the path of the file, or "off". By default the
  * file is in the folder entropy-train, which is in XDG_CACHE_HOME or ~/.cache.
  *
- *   note  (size) written: a one-line warning if the file cannot be read or
- *         written, otherwise ""
+ *   note  (size) set to a one-line warning if the file cannot be read or
+ *         written, otherwise to ""
  *
  * Returns NULL if products must not be timed: the variable is "off", the
  * results could not be stored, or there is not enough memory.
@@ -35,8 +35,8 @@ es_choices *es_choices_open(const char *of, char *note, size_t size);
 void es_choices_close(es_choices *choices); /* Closes `choices`, which may be
                                              * NULL. */
 
-/** Returns the number of the candidate that has been chosen for `key`, or -1 if
- *  none has been chosen. */
+/** Returns the number of the candidate algorithm that is stored for `key`, or
+ *  -1 if none is stored. */
 int es_choices_find(const es_choices *choices, const char *key);
 
 /** Stores the choice for `key` in memory and in the file. Replaces an earlier

@@ -8,9 +8,9 @@
 
 struct es_cuda_copies {
     es_cuda_copies *next;
-    const float *weights; /* (n) the model's weights in f32 */
+    const float *weights; /* the model's n weights in float32 */
     size_t n;
-    void *copy; /* (n) the same weights in the precision of matrix products */
+    void *copy; /* the same n weights in the precision of matrix products */
 };
 
 /* Returns the list entry for the array that contains the address `weights`, or

@@ -67,10 +67,10 @@ void es_cuda_drop_copies(es_backend *backend);
 size_t es_cuda_attention_scratch(const es_extents *largest);
 size_t es_cuda_linear_scratch(const es_extents *largest);
 size_t es_cuda_normed_scratch(const es_extents *largest);
-/* for all files with row operations and sums */
+/* This function serves all files with row operations and sums. */
 size_t es_cuda_rows_scratch(const es_extents *largest);
 size_t es_cuda_embed_scratch(const es_extents *largest);
-size_t es_cuda_peaks_scratch(void); /* independent of the sizes */
+size_t es_cuda_peaks_scratch(void); /* the same for all sizes */
 
 /** Each function adds the operations that one file implements to a table
  *  (ops.h). Functions with the parameter A add operations on activations of

@@ -249,9 +249,9 @@ size_t es_cuda_embed_scratch(const es_extents *largest)
     return lay_out((size_t)largest->n_rows, (size_t)largest->width).bytes;
 }
 
-/* Computes the sums over each chunk of sorted rows, adds the carries to the
- * tokens that continue from earlier chunks, and sums the gradients of position
- * embeddings. */
+/* Computes the sums over each chunk of sorted rows, adds the carries of later
+ * chunks (see sort_layout) to the gradients of their tokens, and sums the
+ * gradients of position embeddings. */
 template <class A, int W>
 static void sum_rows(es_backend *backend, float *dwpe, const A *dx,
                      const token_sums *s, unsigned n_chunks, int n_ctx)

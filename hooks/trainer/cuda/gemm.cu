@@ -20,8 +20,8 @@ enum {
                        * one untimed run */
 };
 
-/* A later candidate is chosen if its time is less than this fraction of the
- * best time so far. */
+/* A candidate algorithm replaces the fastest one so far only if its time is
+ * less than this fraction of the best time. */
 static const float faster = 0.98f;
 
 /* Properties of a product, by which its plan is found. For each pointer, the
@@ -46,7 +46,7 @@ typedef struct plan {
     cublasLtMatmulAlgo_t candidates[ES_MAX_CANDIDATES];
     int n_candidates;
     int chosen;
-    bool is_chosen; /* true if the chosen candidate is final */
+    bool is_chosen; /* false if the candidate algorithms must still be timed */
 } plan;
 
 struct es_gemm_plans {
@@ -384,7 +384,7 @@ static bool is_refusal(cublasStatus_t status)
 }
 
 /* Writes the properties of a product as a key for the file that stores the
- * fastest candidates (choices.h). */
+ * fastest algorithms (choices.h). */
 static void write_key(char key[ES_CHOICE_KEY], const shape *s)
 {
     snprintf(key, ES_CHOICE_KEY,
@@ -395,8 +395,9 @@ static void write_key(char key[ES_CHOICE_KEY], const shape *s)
              s->align_aux);
 }
 
-/* Selects the candidate that is stored for this product. If none is stored, or
- * cuBLASLt now proposes fewer candidates, selects the first candidate. */
+/* Selects the candidate algorithm that the file of choices names for this
+ * product. If the file names none, or cuBLASLt now proposes fewer candidates,
+ * selects the first. */
 static void find_choice(const es_gemm_plans *plans, plan *p)
 {
     char key[ES_CHOICE_KEY];
@@ -406,8 +407,8 @@ static void find_choice(const es_gemm_plans *plans, plan *p)
     p->is_chosen = p->chosen == found || !plans->choices || p->n_candidates < 2;
 }
 
-/* Requests candidates from cuBLASLt. Sets p->can_run to true if there are
- * any. */
+/* Requests candidate algorithms from cuBLASLt. Sets p->can_run to true if there
+ * are any. */
 static cublasStatus_t request_candidates(const es_gemm_plans *plans, plan *p)
 {
     cublasLtMatmulPreference_t preference = NULL;
@@ -479,8 +480,9 @@ static cublasStatus_t run_candidate(es_device *device,
                           WORKSPACE_BYTES, es_device_stream(device));
 }
 
-/* Returns the total time of N_REPETITIONS runs of a candidate in milliseconds.
- * Sets *refused to true and returns 0 if the candidate cannot run. */
+/* Returns the total time of N_REPETITIONS runs of a candidate algorithm in
+ * milliseconds. Sets *refused to true and returns 0 if the candidate cannot
+ * run. */
 static float time_of(es_device *device, const es_gemm_plans *plans,
                      const plan *p, const es_gemm *product, void *d,
                      int candidate, bool *refused)

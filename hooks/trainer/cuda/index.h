@@ -1,7 +1,7 @@
 /**
- * Functions on indices, which assign work to threads. Kernels and the host
- * share these functions, so that tests can check them without a device. The
- * code is valid C and CUDA.
+ * Computes the indices by which work is assigned to threads. Kernels and the
+ * host share these functions, so that tests can check them without a device.
+ * The code is valid C and CUDA.
  */
 #ifndef ES_CUDA_INDEX_H
 #define ES_CUDA_INDEX_H
@@ -77,8 +77,8 @@ ES_BOTH size_t es_split_single(const es_split *split, size_t i, size_t lanes)
  * again. Columns are stored so that no two lanes access the same bank of shared
  * memory. */
 
-/** Returns the slot in shared memory of element c of the k-th pack that lane
- *  `lane` of a warp processes. A pack has `lanes` elements. */
+/** Each lane of a warp processes packs of `lanes` elements. Returns the slot in
+ *  shared memory of element c of the k-th pack of lane `lane`. */
 ES_BOTH int es_slot(int lane, int k, int c, int lanes)
 {
     return (k * lanes + c) * 32 + lane;
@@ -106,7 +106,7 @@ ES_BOTH int es_n_slots(int width, int lanes)
 
 enum { ES_SORT_TILE = 1024, ES_SUM_CHUNK = 16 };
 
-/** A padding key, which is greater than every other key. */
+/** Sort key that is used as padding; it is greater than every other key. */
 #define ES_SORT_PAD UINT64_MAX
 
 ES_BOTH uint64_t es_sort_key(int32_t token, int row)
@@ -162,10 +162,9 @@ typedef struct es_carries {
     int first, n;
 } es_carries;
 
-/** A run is a group of consecutive rows of `order` (n) with the same token.
- *  Returns the later chunks into which the run that begins in chunk `chunk`
- *  continues, or an empty range if no run begins in this chunk and continues
- *  beyond it. */
+/** A run is a group of consecutive rows of `order` (n) with the same token. If
+ *  a run begins in chunk `chunk` and continues beyond it, returns the later
+ *  chunks into which the run continues; otherwise returns an empty range. */
 ES_BOTH es_carries es_carries_of(const uint64_t *order, int n, int chunk)
 {
     es_carries carries = {chunk + 1, 0};

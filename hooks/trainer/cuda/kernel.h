@@ -92,7 +92,7 @@ static inline float es_fast_exp2(float x)
 #endif
 
 /** es_float converts an activation of any type to f32, and es_act_of converts
- *  f32 to the nearest activation. */
+ *  f32 to the nearest value of an activation's type. */
 ES_DEVICE float es_float(float x)
 {
     return x;

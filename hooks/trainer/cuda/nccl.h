@@ -49,8 +49,8 @@ typedef struct es_nccl_ranks {
  * thread calls NCCL, and is abandoned after the timeout.
  *
  *   enter   called with `device` at the start of that thread; returns NULL, or
- *           the reason why the thread cannot use the device. NULL if there is
- *           nothing to call
+ *           the reason why the thread cannot use the device. `enter` itself may
+ *           be NULL
  *
  * Returns ES_OK, ES_EIO or ES_ENOMEM.
  */
@@ -65,8 +65,8 @@ void es_nccl_leave(es_nccl_ranks *ranks);
 int es_nccl_reduce(const es_nccl_ranks *ranks, void *x, size_t n,
                    es_rank_sum how, void *stream);
 
-/** Returns the reason if a sum that has been running for `waited` seconds can
- *  no longer complete; otherwise returns NULL. */
+/** Returns the reason why a sum that has been running for `waited` seconds can
+ *  no longer complete; NULL if it still can. */
 const char *es_nccl_find_end(const es_nccl_ranks *ranks,
                              const es_rank_patience *patience, double waited);
 

@@ -143,8 +143,8 @@ static __global__ void scale_columns_kernel(float *y, const float *x,
     }
 }
 
-/* Returns a grid like column_grid, for kernels without sums. The number of
- * slabs (groups of rows) is chosen so that all multiprocessors are used. */
+/* Returns a grid like column_grid, for kernels that compute no sums. The number
+ * of slabs (groups of rows) is chosen so that all multiprocessors are used. */
 static dim3 row_grid(const es_backend *backend, const es_columns *c, int lanes)
 {
     const size_t columns = column_grid(c, lanes, 1).x;
@@ -189,8 +189,9 @@ static void weight_norm(es_backend *backend, es_mem *w, const es_mem *v,
     scale_columns(backend, w, v, factors, true, columns);
 }
 
-/* Computes the gradient of WNorm's g, and two factors per column, in factors
- * (2,n): the factors of dw and of v in the gradient of v. */
+/* Computes the gradient of WNorm's g. Also writes two factors for each column
+ * to `factors`, of shape (2,n): dw multiplied by the first plus v multiplied by
+ * the second is the gradient of v. */
 static __global__ void norm_gradient_kernel(float *factors, float *dg,
                                             const double *slabs, const float *g,
                                             int n)
@@ -421,7 +422,8 @@ static __global__ void product_kernel(double *pieces, const float *x,
         pieces[blockIdx.x] = sum;
 }
 
-/* Computes factors (2), the factors of dw and of v u^T in the gradient of m. */
+/* Writes two numbers to `factors`: dw multiplied by the first plus v u^T
+ * multiplied by the second is the gradient of m. */
 static __global__ void spectral_factors_kernel(float *factors,
                                                const double *pieces, int n,
                                                const float *sigma)

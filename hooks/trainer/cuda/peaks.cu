@@ -52,8 +52,8 @@ static ES_DEVICE candidate join_pieces(const candidate *pieces, int n,
     return join_block(own, shared);
 }
 
-/* Records that x, at position `index` of the operand, has the largest absolute
- * value of the operand in this pass. */
+/* Records x, the number with the largest absolute value of the operand in this
+ * pass. `index` is its position in the operand. */
 static ES_DEVICE void record_peak(es_peak *peak, float x, uint64_t index)
 {
     const float size = fabsf(x);
@@ -158,8 +158,8 @@ static scores<A> scores_of(const es_mem *qkv, const es_mem *saved,
     return s;
 }
 
-/* Returns the offset in qkv of a row's query if `key` is negative, otherwise of
- * the key with the number `key`. */
+/* Returns the offset in qkv at which a query or key of a row begins: the row's
+ * query if `key` is negative, otherwise the key with the number `key`. */
 template <class A>
 static ES_DEVICE size_t place_of(const scores<A> *s, uint64_t row, int key)
 {

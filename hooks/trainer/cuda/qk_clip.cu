@@ -20,8 +20,9 @@ typedef struct logits_call {
 static __global__ void largest_kernel(logits_call call)
 {
     es_begin_kernel();
-    /* shape (2, ES_MAX_WARPS): first the largest logit of each warp, then 1 for
-     * each warp that has read a row that is not finite */
+    /* The largest logit of each warp, followed by a flag for each warp, which
+     * is 1 if the warp has read a row that is not finite. The flags begin at
+     * index ES_MAX_WARPS. */
     ES_DYNAMIC_SHARED(float, shared);
     const int head = (int)blockIdx.x, n_warps = (int)blockDim.x / 32;
     const int n = call.n_batch * call.n_ctx, warp = (int)threadIdx.x / 32;

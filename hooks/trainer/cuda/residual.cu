@@ -66,7 +66,8 @@ struct combine_gradient {
     A *dx, *df;
     const A *dy, *x, *f;
     const float *alpha, *beta;
-    double *pieces; /* shape (2, blocks): sums of dy * x, then sums of dy * f */
+    double *pieces; /* the sum of dy * x of each block, followed by the sum of
+                       dy * f of each block */
     es_split split;
 };
 

@@ -99,7 +99,8 @@ static void layer_norm(es_backend *backend, es_mem *y, es_mem *mean,
  * the blocks. */
 
 typedef struct norm_backward {
-    float *partial; /* (blocks,2*width) each block's dweight, then its dbias */
+    float *partial; /* (blocks,2*width) each thread block's sums for dweight,
+                       followed by its sums for dbias */
     const float *mean, *rstd, *weight;
     int n_rows, width;
 } norm_backward;
@@ -135,8 +136,8 @@ static ES_DEVICE void read_packs(row_packs<A, W, N> *row, int width)
     }
 }
 
-/* Loads the k-th vector (pack) of dy and of x of this lane, which begins at
- * column j. */
+/* Loads this lane's k-th vectors (packs) of dy and of x, which begin at column
+ * j. */
 template <class A, int W, int N>
 static ES_DEVICE void take_pack(float (&d)[W], float (&v)[W],
                                 const row_packs<A, W, N> *row, int k, int j)

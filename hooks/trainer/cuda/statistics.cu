@@ -8,7 +8,7 @@
 /* --- the regulariser: a block for each head ------------------------------- */
 
 typedef struct penalty_arguments {
-    double *sums; /* (H) sum of each head's penalties */
+    double *sums; /* sum of each head's penalties, of shape (H) */
     float *dentropy, *dtheta;
     const float *entropy, *theta;
     const es_control *control;
@@ -223,8 +223,8 @@ static __global__ void measure_rows_kernel(es_head_sums *sums, measured m,
                                            int n_group)
 {
     es_begin_kernel();
-    ES_DYNAMIC_SHARED(es_head_sums, warps); /* (n_warps) results of warps;
-                                             * the results of groups follow */
+    ES_DYNAMIC_SHARED(es_head_sums, warps); /* results of n_warps warps; the
+                                             * results of groups follow */
     const int n_groups = (int)blockDim.x / n_group;
     const int group = (int)threadIdx.x / n_group;
     const int own = (int)threadIdx.x % n_group;

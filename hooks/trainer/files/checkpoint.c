@@ -135,8 +135,8 @@ typedef struct writing {
     size_t n;
 } writing;
 
-/** Fetches a tensor from the model. `index` = a * N_PARTS + p selects the value
- *  or a moment (tensor_part p) of array a. */
+/** Fetches a tensor from the model. For `index` = a * N_PARTS + p, this is part
+ *  p (the value or a moment) of array a. */
 static es_status fetch_tensor(void *user, size_t index, float *out, size_t n)
 {
     const writing *w = user;
@@ -167,8 +167,9 @@ static void add_tensor(writing *w, const es_parameter *parameter, size_t array,
     w->n++;
 }
 
-/** Computes the checksum. This fetches all tensors a second time, which costs
- *  far less than writing them. */
+/** Computes the checksum of all tensors. The tensors are fetched from the model
+ *  for the checksum and again for the file; fetching costs far less than
+ *  writing. */
 static es_status sum_model(const writing *w, uint64_t *sum)
 {
     float *values = NULL;
@@ -330,8 +331,8 @@ static es_status take_losses(es_losses *out, const es_checkpoint *checkpoint,
     return ES_OK;
 }
 
-/** Reads the loss scale and the number of steps without overflow since it last
- *  changed; the checkpoint must have both or neither. */
+/** Reads the loss scale and the number of steps without overflow since the
+ *  scale last changed; the checkpoint must have both or neither. */
 static es_status take_loss_scale(es_loss_scale *out,
                                  const es_checkpoint *checkpoint)
 {

@@ -1,6 +1,7 @@
 /* Manages a folder of checkpoints: locks it while a training run writes to it,
  * removes old checkpoints and the temporary files of killed runs, and finds the
- * newest good checkpoint to resume. Files are named NAME-STEP.safetensors. */
+ * newest valid checkpoint, from which a run is resumed. Files are named
+ * NAME-STEP.safetensors. */
 #include "hooks/trainer/files/checkpoint_folder.h"
 
 #include "analyzer/base/checked.h"

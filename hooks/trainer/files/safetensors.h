@@ -51,14 +51,14 @@ typedef struct es_tensor {
 /** An open file; all members are read-only. */
 typedef struct es_safetensors {
     char *path;         /* path as given to open */
-    es_tensor *tensors; /* (n) tensors in the order of their data */
+    es_tensor *tensors; /* array of n tensors in the order of their data */
     size_t n;
-    const es_tensor **by_name; /* (n) the tensors sorted by name */
+    const es_tensor **by_name; /* pointers to the n tensors, sorted by name */
     /* parsed header, which owns names and metadata */
     struct json_t *header;
     int fd;                         /* file descriptor; -1 for an index */
     uint64_t size;                  /* size of the file when it was opened */
-    struct es_safetensors **shards; /* (n_shards) files of an index, owned */
+    struct es_safetensors **shards; /* the n_shards files of an index, owned */
     size_t n_shards;
 } es_safetensors;
 

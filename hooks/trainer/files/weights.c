@@ -36,13 +36,15 @@ struct es_weights_format {
     const char *prefix; /* optional prefix of all names */
     const char *layer;  /* text before the layer's number in names */
     es_family family;
-    es_role key; /* role of an array that every file of this format has */
+    es_role key; /* role of an array that every file of this format has, by
+                    which the format is recognised */
     es_activation activation;        /* activation if there is no config.json */
     tensor_place places[ES_N_ROLES]; /* where the file stores the array of
                                         each role */
-    const char *const *ignored;      /* tensors of layers that are not weights;
+    const char *const *ignored;      /* names of tensors to ignore in layers,
+                                        because the model does not need them;
                                         NULL-terminated */
-    /* tensors outside the layers that are not weights; NULL-terminated */
+    /* names of tensors to ignore outside the layers; NULL-terminated */
     const char *const *ignored_bare;
 };
 
@@ -331,8 +333,9 @@ es_tensor_layout es_weights_layout(const es_weights *weights, es_role role)
 
 /* --- recognising the format ---------------------------------------------- */
 
-/** Returns true if the file contains the embedding of the format; also
- *  determines whether names have the format's prefix. */
+/** Returns true if the file contains the array by which the format is
+ *  recognised (format->key). Also determines whether names have the format's
+ *  prefix. */
 static bool is_format(es_weights *weights,
                       const struct es_weights_format *format)
 {

@@ -38,7 +38,7 @@ typedef struct es_weights {
                                                entropy-train */
     const char *prefix;        /* prefix that names in this file have, or "" */
     es_params params;          /* list of the arrays of config */
-    const es_tensor **tensors; /* (params.n) tensor of each array */
+    const es_tensor **tensors; /* tensor of each of the params.n arrays */
 } es_weights;
 
 /**

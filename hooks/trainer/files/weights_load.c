@@ -66,9 +66,10 @@ static es_arch without_neutral(const es_arch *want, const es_arch *have,
     return out;
 }
 
-/** Returns `want` with the attention of `have`, and with the GELU of `have` if
- *  the activation of `want` is x * sigmoid(1.702 * x). Training may continue
- *  with these variants, which use the same arrays. */
+/** Returns `want` with the kind of attention of `have`. If the activation of
+ *  `want` is x * sigmoid(1.702 * x), the result also has the GELU of `have`.
+ *  Training may switch between these variants, because they use the same
+ *  arrays. */
 static es_arch without_forms(const es_arch *want, const es_arch *have)
 {
     es_arch out = *want;
@@ -145,7 +146,8 @@ static es_status check_sizes(const es_weights *weights,
                  {"channels", config->image.channels, have->image.channels},
                  {"classes", config->image.classes, have->image.classes}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        /* the data determine the vocabulary of images */
+        /* image models take the vocabulary from the data, so the weights may
+         * have 0 */
         if (sizes[i].want != sizes[i].have &&
             !(sizes[i].have == 0 && strcmp(sizes[i].option, "vocab") == 0))
             return es_fail(ES_EUSAGE, "%s: the weights have --%s %d, not %d",
@@ -317,7 +319,8 @@ static es_status read_array(buffers *array, const es_weights *weights,
     if (status < 0)
         return status;
     if (layout == ES_LAYOUT_TRANSPOSED) {
-        /* transpose (out,in) of the file to (in,out) */
+        /* the file stores the matrix as (out,in) and the model as (in,out), so
+         * transpose it */
         size_t n_in = (size_t)param->dims[0];
         size_t n_out = (size_t)param->dims[1];
         for (size_t i = 0; i < n_in; i++)

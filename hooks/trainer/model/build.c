@@ -59,8 +59,9 @@ static void plan_ffn(plan *to, const es_model *model, int index)
     const size_t d = (size_t)config->d_model;
     const size_t act = model->ops->activation_size;
     const bool is_scaled = es_model_is_scaled(model, index);
-    /* Only these layers need a separate array for `middle`. In other layers
-     * `middle` shares the memory of the sum that is computed next. */
+    /* Only layers for which this condition is true need a separate array for
+     * `middle` (x plus attention). In other layers `middle` shares the memory
+     * of the sum that is computed next. */
     if (!es_model_traits(model)->is_parallel || is_scaled)
         take_array(to, &layer->middle, n, d, act);
     /* Simplified blocks have no norm before the FFN, which uses the output of

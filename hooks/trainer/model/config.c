@@ -7,8 +7,8 @@
 #include <math.h>
 
 /* Upper limits of the settings, far above any model that this program can
- * train. Even if all settings are at their limits, products of sizes fit 64
- * bits. */
+ * train. Even if all settings are at their limits, products of sizes fit into
+ * 64 bits. */
 #define MAX_LAYERS 1024
 #define MAX_WIDTH (1 << 16)
 #define MAX_CTX (1 << 20)
@@ -17,7 +17,7 @@
 #define MAX_BATCH (1 << 16)
 #define MAX_MLP_MULT 64
 #define MAX_FFN_WIDTH (MAX_WIDTH * MAX_MLP_MULT)
-#define MAX_ROWS (1 << 26) /* maximum of B * T and of B * H */
+#define MAX_ROWS (1 << 26) /* maximum of batch * ctx and of batch * n_head */
 
 void es_model_config_default(es_model_config *out)
 {
@@ -203,7 +203,8 @@ static bool has_ranges(const es_arch *arch, es_part_kind kind)
     return false;
 }
 
-/* Refuses settings that trained encoders do not support. */
+/* Refuses settings that neither of the encoder families roberta and vit
+ * supports. */
 static es_status check_encoder(const es_model_config *config)
 {
     const es_arch *arch = &config->arch;

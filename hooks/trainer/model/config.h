@@ -34,8 +34,8 @@ typedef struct es_rope {
 } es_rope;
 
 /** Geometry of the square images of family vit. An image (C,S,S) has C channels
- *  and is cut into square patches; pixel values are 0 .. levels - 1. size 0:
- *  the model reads no images. */
+ *  and is cut into square patches; pixel values are 0 .. levels - 1. A size of
+ *  0 means that the model reads no images. */
 typedef struct es_image {
     int size, patch, channels, classes, levels;
 } es_image;
@@ -110,7 +110,8 @@ typedef struct es_layer_range {
     int first, last;
 } es_layer_range;
 
-/** A set of layers: those of any of the ranges, which may overlap. */
+/** A set of layers: all layers that are in at least one of the ranges, which
+ *  may overlap. */
 typedef struct es_layer_set {
     es_layer_range ranges[ES_ARCH_SPANS_MAX]; /* (n) */
     int n;

@@ -30,7 +30,7 @@ typedef struct es_dropout {
     uint32_t place;  /* ES_DROP_... + 2 * layer */
     uint32_t offset; /* added to the pass number, which the operation reads from
                         memory */
-    bool back;       /* the input is a gradient, which is not rounded */
+    bool back;       /* true if the input is a gradient, which is not rounded */
 } es_dropout;
 
 /** Dropout at one place in one pass. The counter of the random generator

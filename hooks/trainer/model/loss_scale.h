@@ -14,18 +14,18 @@
 #define ES_LOSS_SCALE_LEAST 1.0
 #define ES_LOSS_SCALE_LARGEST 16777216.0 /* maximum scale: 2^24 */
 
-/** Number of good steps after which the scale is doubled. */
+/** Number of steps without overflow after which the scale is doubled. */
 #define ES_LOSS_SCALE_PATIENCE 2000
 
 typedef struct es_loss_scale {
     double scale;
-    int64_t good_steps; /* number of good steps since the last change of the
-                           scale */
+    int64_t good_steps; /* number of steps without overflow since the last
+                           change of the scale */
 } es_loss_scale;
 
 /** Returns the scale after a step: halved (not below the minimum) if the
  *  gradients were not finite; doubled (not above the maximum) after
- *  ES_LOSS_SCALE_PATIENCE good steps. */
+ *  ES_LOSS_SCALE_PATIENCE steps without overflow. */
 static inline es_loss_scale es_loss_scale_next(es_loss_scale now, bool finite)
 {
     if (!finite)

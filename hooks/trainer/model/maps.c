@@ -16,11 +16,11 @@ struct es_maps {
     bool has_heads;
     int n_kept; /* number of maps per layer: n_head, or 1 for the mean only */
     int n_sequences; /* number of sequences added up in each layer */
-    int *cell;       /* (T) cell to which each token belongs */
-    double *sums;    /* (L, n_kept, S, S) sums of weights */
-    float *keys;     /* (d_k,T) keys of a head, transposed */
-    float *row;      /* (T) scores of a row, later replaced by its weights */
-    float *log_t;    /* (H,T) logarithms of temperatures */
+    int *cell;       /* the cell to which each of the T tokens belongs */
+    double *sums;    /* sums of attention weights, shape (L, n_kept, S, S) */
+    float *keys;     /* transposed keys of a head, shape (d_k,T) */
+    float *row;      /* the T scores of a row, later replaced by its weights */
+    float *log_t;    /* logarithms of temperatures, shape (H,T) */
 };
 
 es_status es_maps_new(es_maps **out, const es_model_config *config, int size,

@@ -45,9 +45,10 @@ es_status es_maps_add(es_maps *maps, es_model *model) ES_MUST_USE;
 
 /**
  * Writes one map to out (S,S), row-major, with queries as rows and keys as
- * columns. A cell is the mean weight over the pairs in its block whose query
- * sees the key. A cell is es_missing() if its block has no such pair or no
- * sequence was added, and NaN if a row of weights was not finite.
+ * columns. A cell stands for a block of pairs of a query and a key, and
+ * contains the mean weight of the pairs whose query sees the key. A cell is
+ * es_missing() if its block has no such pair or no sequence was added, and NaN
+ * if a row of weights was not finite.
  *
  *   head  0..H-1 if there are maps of heads, or ES_MAP_MEAN
  */

@@ -307,8 +307,8 @@ static void column_norms(float *g, const float *v, const es_columns *columns)
     }
 }
 
-/* Initialises g, the norms of columns, of a matrix of which WNorm normalises
- * some or all columns. */
+/* Initialises g with the norms of a matrix's columns, if WNorm normalises all
+ * or some of these columns. */
 static es_status start_g(const es_model *model, int layer, es_matrix index)
 {
     const size_t n = es_model_normed_size(model, layer, index);

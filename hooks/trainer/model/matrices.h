@@ -9,8 +9,8 @@
  *  of a layer, or 0 if products read the parameter itself. */
 size_t es_model_normed_size(const es_model *model, int layer, es_matrix matrix);
 
-/** Returns the operands of a product with a matrix, or with the normalised
- *  weight that replaces it. */
+/** Returns the weight and bias for a product with a matrix of a layer. The
+ *  weight is the normalised one if WNorm or SNorm applies to the matrix. */
 es_linear es_model_linear(const es_model *model, int layer, es_matrix matrix);
 
 /** Returns the array that products read in place of a parameter: the normalised

@@ -22,11 +22,12 @@ struct es_measure {
     int n_batches;
     es_head_sums *heads;   /* (L,H) */
     es_layer_sums *layers; /* (L) */
-    float *out;            /* (L,H) buffer for the result of es_measure_heads */
+    float *out;            /* buffer (L,H) for the result of es_measure_heads */
     es_model_config config;
-    float *parameters; /* (series, L*H) recorded series of parameters */
-    float *members;    /* (n_members, L*H) individual values of temperatures and
-                        * gains */
+    float *parameters; /* values of the recorded series of parameters;
+                        * (series,L*H) */
+    float *members;    /* individual values of temperatures and gains;
+                        * (n_members,L*H) */
     size_t n_members;
     bool has_members;
     es_head_details *head_details;   /* (L,H) */
@@ -301,8 +302,9 @@ static double layer_detail(const es_measure *measure, size_t layer,
     }
 }
 
-/* Combines the findings of all polynomials of the detail's kind in the layer,
- * and returns the detail; es_missing() if the layer has no such polynomial. */
+/* Computes a detail, such as the largest error, from all polynomials in the
+ * layer that approximate the kind of function to which the detail belongs.
+ * Returns es_missing() if the layer has no such polynomial. */
 static float polynomial_detail(const es_measure *measure, size_t layer,
                                es_detail detail)
 {

@@ -29,8 +29,9 @@ void es_measure_free(es_measure *measure); /* NULL is allowed */
 /** Removes everything that was added to `measure`. */
 void es_measure_reset(es_measure *measure);
 
-/** Adds the model's passes between the last es_model_begin, whose argument
- *  `measure` must have been true, and es_model_end. */
+/** Adds to `measure` the statistics of the passes that the model has made
+ *  between the last es_model_begin and es_model_end. The argument `measure` of
+ *  es_model_begin must have been true. */
 void es_measure_add(es_measure *measure, const es_model *model);
 
 /** Returns the number of forward passes that were added since the last reset.
@@ -58,8 +59,9 @@ const float *es_measure_layers(es_measure *measure, es_layer_series series);
 const float *es_measure_parameters(const es_measure *measure,
                                    es_parameter_series series);
 
-/** Returns individual values of parameters before the first added pass,
- *  (members,L,H); NULL if they are not recorded in this step, or the model has
+/** Returns the individual values of temperatures and of WNorm's g
+ *  (parameter_series.h) before the first added pass, (n_members,L,H). Returns
+ *  NULL if these values are not recorded in this step, or if the model has
  *  none. */
 const float *es_measure_members(const es_measure *measure);
 

@@ -48,7 +48,7 @@ size_t es_model_n_parameters(const es_model *model);
 
 /**
  * A parameter array. Arrays are numbered 0 .. es_model_n_arrays - 1, in the
- * order and with the names of README.md in this folder.
+ * order and with the names that README.md in this folder lists.
  */
 typedef struct es_parameter {
     const char *name;
@@ -155,8 +155,8 @@ es_status es_model_backward(es_model *model, double scale) ES_MUST_USE;
  * es_model_begin received.
  *
  *   may_skip  true: leave the parameters unchanged if the norm or a loss is not
- *             finite. false: take such a step without clipping; NaN may then
- *             spread to the parameters
+ *             finite. false: take the step even then, without clipping; NaN may
+ *             then spread to the parameters
  */
 es_status es_model_take_step(es_model *model, const es_train_config *train,
                              bool may_skip) ES_MUST_USE;

@@ -7,8 +7,9 @@
 #include "hooks/trainer/model/ops.h"
 #include "hooks/trainer/model/params.h"
 
-/** The matrices of a layer. WNorm and SNorm can apply to all matrices except
- *  those of gates and those of families with separate q, k and v. */
+/** The matrices of a layer. WNorm and SNorm can normalise all of them except
+ *  the gates' matrices; in model families with separate q, k and v, they
+ *  normalise none. */
 typedef enum es_matrix {
     ES_MATRIX_ATTN,
     ES_MATRIX_Q, /* instead of ES_MATRIX_ATTN if q, k and v are separate */
@@ -94,8 +95,8 @@ typedef struct es_report {
     es_peak *peaks;
     es_layer_sums *layers; /* (L) */
     es_head_sums *heads;   /* (L,H) */
-    float *parameters; /* (n) values from which parameter_series.c computes its
-                          series */
+    float *parameters; /* (n) values from which parameter_series.c computes the
+                          series of parameters */
     size_t n_always;   /* number of leading bytes of the report that every step
                           needs */
     /* (L,H) details of heads (details.c), or NULL */
@@ -105,7 +106,7 @@ typedef struct es_report {
     size_t n_bytes; /* size of the whole report in bytes */
     int n_passes;
     bool measured;   /* true if the passes measure statistics in addition to the
-                        tally */
+                        sums in `tally` */
     bool has_losses; /* true if all passes since es_model_begin had targets */
     bool takes_all;  /* true if the expensive details, which are not part of
                         every record, are measured, too */
@@ -202,8 +203,8 @@ struct es_model {
 
     int32_t *host_inputs; /* (n_host_inputs,2,B,T) micro-batches drawn by
                              es_model_run_step */
-    int host_targets[ES_MAX_UNROLLED]; /* number of targets in each drawn
-                                          micro-batch */
+    int host_targets[ES_MAX_UNROLLED]; /* number of targets in each micro-batch
+                                          of host_inputs */
     int n_host_inputs;
     es_mem *step_inputs; /* (n_unrolled,2,B,T) inputs of a step that runs as one
                             sequence */
@@ -238,8 +239,8 @@ struct es_model {
                          gradients were zeroed (es_model_is_overwritten) */
     bool reduces;     /* the current backward pass is the last one of a step, so
                          es_model_reduce_layer starts reductions */
-    /* true while the operations of a training step are issued; they may form a
-     * captured sequence */
+    /* true while the operations of a training step are issued; the back-end may
+     * capture them as one sequence */
     bool is_in_step;
     bool drops;            /* the last forward pass used dropout */
     uint64_t pass;         /* number of the training run's next pass */

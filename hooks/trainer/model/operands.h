@@ -35,8 +35,8 @@ typedef struct es_linear {
                            trained */
     bool transposed;
     int y_stride; /* distance between consecutive rows of y, of a residual and
-                     of dy, as returned by row_stride; 0: n_out. Always 0 in
-                     linear_act and linear_backward_act */
+                     of dy, as returned by row_stride; if 0, it is n_out. Always
+                     0 in linear_act and linear_backward_act */
 } es_linear;
 
 /** The activation of an FFN. */
@@ -58,12 +58,13 @@ typedef struct es_attention {
     int power; /* power of PowerSoftmax: even, 2 or more */
     float epsilon;
     bool plain; /* PowerSoftmax without dividing the scores by their maximum */
-    es_row_length length; /* which length of a row scaled ReLU and the factor of
-                             PowerSoftmax's epsilon use as L */
+    es_row_length length; /* the number of keys (visible or all) that scaled
+                             ReLU and the factor of PowerSoftmax's epsilon use
+                             as the length L of a row */
     const es_mem *log_t;  /* f32 (H,T) logarithms of the temperatures, only for
-                             softmax; NULL: all temperatures are 1 */
-    int n_rotated; /* number of dimensions of a head that `rotate` rotates; 0:
-                      as many as in Pythia */
+                             softmax; NULL if all temperatures are 1 */
+    int n_rotated; /* number of dimensions of a head that `rotate` rotates; if
+                      0, as many as in Pythia */
     es_rope rope;  /* frequencies of the rotary positions, which `rotate`
                       uses */
 } es_attention;
@@ -72,8 +73,8 @@ typedef struct es_attention {
  *  n_kv_head, query heads g * j to g * j + g - 1 use key head j. */
 typedef struct es_sharing {
     int n_rows, n_head, n_kv_head, width; /* width: dimensions of one head */
-    /* f32 (width) weights of the RMSNorm of each head's q and k; NULL: no
-     * norm */
+    /* f32 (width) weights of the RMSNorm of each head's q and k; NULL if there
+     * is no norm */
     const es_mem *q_weight, *k_weight;
     float epsilon;
 } es_sharing;
@@ -82,7 +83,7 @@ typedef struct es_sharing {
  *  (`all`) all keys of the sequence except those whose token is `padding`. */
 typedef struct es_sight {
     bool all;
-    const es_mem *tokens; /* (B,T) int32 token ids; NULL if there is no
+    const es_mem *tokens; /* token ids, int32 (B,T); NULL if there is no
                              padding */
     int padding;
 } es_sight;
@@ -117,9 +118,9 @@ typedef struct es_adamw {
 
 /** Values that change in every step, stored in the back-end's memory. */
 typedef struct es_control {
-    /* 1: adamw leaves the parameters unchanged; 0: adamw updates them. `clip`
-     * sets the value to 1 but never clears it, so that a skipped step also
-     * disables the later steps that the host has already launched */
+    /* 1 if adamw must leave the parameters unchanged, 0 if it must update them.
+     * `clip` sets the value to 1 but never clears it, so that a skipped step
+     * also disables the later steps that the host has already launched */
     float skips;
     float lr;
     /* bias corrections 1 - beta1^step and 1 - beta2^step */

@@ -65,14 +65,15 @@ size_t es_model_report_bytes(const es_model *model);
  *  the first of several numbers; the sequences with the following numbers are
  *  variants. */
 enum {
-    ES_SEQUENCE_WEIGHTS, /* add 1 if the sequence includes a power iteration of
-                            SNorm */
-    /* add 1 if the pass computes the loss, and 2 if it is measured */
+    ES_SEQUENCE_WEIGHTS, /* computes normalised weights; add 1 if the sequence
+                            includes a power iteration of SNorm */
+    /* forward pass; add 1 if it computes the loss, and 2 if it is measured */
     ES_SEQUENCE_FORWARD = 2,
-    /* add 1 if the pass computes the loss, and 2 if it is the first pass of a
-     * step */
+    /* backward pass; add 1 if it computes the loss, and 2 if it is the first
+     * backward pass of a step */
     ES_SEQUENCE_BACKWARD = 6,
-    ES_SEQUENCE_UPDATE = 10, /* add 1 if the update may be skipped */
+    ES_SEQUENCE_UPDATE = 10, /* update of the parameters; add 1 if it may be
+                              * skipped */
     ES_SEQUENCE_PARAMETERS = 12,
     ES_SEQUENCE_STEP, /* a whole step; add 1 if the update may be skipped, and 2
                          if the passes are measured */

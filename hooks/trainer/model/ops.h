@@ -144,11 +144,12 @@ typedef struct es_ops {
                   size_t bytes);
     void (*load)(es_backend *backend, void *out, const es_mem *in,
                  size_t bytes);
-    /** fetch starts a copy to one of two host buffers, number `place` (0 or 1).
-     *  fetched waits for this copy, but not for operations that were called
-     *  after fetch. *out is borrowed until the next fetch to the same buffer.
-     *  Returns the statuses of `status`; *out is NULL on an error. Both
-     *  functions are NULL if not supported. */
+    /** Copy memory to the host in the background. fetch starts a copy to one of
+     *  two host buffers, number `place` (0 or 1). fetched waits for this copy,
+     *  but not for operations that were called after fetch. *out is borrowed
+     *  until the next fetch to the same buffer. Returns the statuses of
+     *  `status`; *out is NULL on an error. Both functions are NULL if not
+     *  supported. */
     void (*fetch)(es_backend *backend, int place, const es_mem *in,
                   size_t bytes);
     es_status (*fetched)(es_backend *backend, const void **out, int place);
@@ -161,13 +162,13 @@ typedef struct es_ops {
     const float *(*view)(es_backend *backend, const es_mem *in, size_t n);
 
     /**
-     * Registers weights, f32 (n), that matrix products will read; each array
-     * was reserved in one piece. The back-end keeps a copy in the precision
-     * that its matrix products use. `refresh` updates the copy after anything
-     * except adamw has changed the weights; n = 0 drops the copy. Without a
-     * copy of the bias, a matrix product needs an additional pass over its
-     * output. keep returns ES_OK or ES_ENOMEM. Both are NULL if the back-end
-     * needs no copies.
+     * Registers an array of n f32 weights that matrix products will read. The
+     * array must have been reserved by a single call. The back-end keeps a copy
+     * in the precision that its matrix products use. `refresh` updates the copy
+     * after anything except adamw has changed the weights; n = 0 drops the
+     * copy. Without a copy of the bias, a matrix product needs an additional
+     * pass over its output. keep returns ES_OK or ES_ENOMEM. keep and refresh
+     * are NULL if the back-end needs no copies.
      */
     es_status (*keep)(es_backend *backend, const es_mem *weights, size_t n);
     void (*refresh)(es_backend *backend, const es_mem *weights, size_t n);
@@ -178,9 +179,9 @@ typedef struct es_ops {
      * `replay` runs a sequence that has been captured and returns true.
      * Otherwise it returns false, and the following operations are captured
      * until `launch` stores them under this number and runs them. Sequences do
-     * not nest; store, load, fetch(ed), view, status, keep, reserve and release
-     * must be called outside of sequences. NULL if the back-end does not
-     * capture.
+     * not nest; store, load, fetch, fetched, view, status, keep, reserve and
+     * release must be called outside of sequences. NULL if the back-end does
+     * not capture.
      */
     bool (*replay)(es_backend *backend, int sequence);
     void (*launch)(es_backend *backend);
@@ -268,8 +269,8 @@ typedef struct es_ops {
                    const es_mem *x, const es_linear *linear, int n_rows);
     /** Computes pre (n,out) = x W + b and post (n,out) = act(pre). The
      *  activation may be applied before or after pre is rounded. If the
-     *  activation is linear, only post is written, no peak is found, and pre
-     *  may be NULL. */
+     *  activation is linear, only post is written, act->peak is not written,
+     *  and pre may be NULL. */
     void (*linear_act)(es_backend *backend, es_mem *pre, es_mem *post,
                        const es_mem *x, const es_linear *linear,
                        const es_act *act, int n_rows);
@@ -295,7 +296,7 @@ typedef struct es_ops {
                          const es_mem *pre, const es_act *act, size_t n);
     /** Computes dweight f32 = x^T dy, or dweight += x^T dy if `add`, in the
      *  layout of the weight. Unless dbias (out) f32 is NULL, adds the column
-     *  sums of dy to it, for the trained elements of the bias. */
+     *  sums of dy to those elements of dbias whose bias is trained. */
     void (*linear_backward_weight)(es_backend *backend, es_mem *dweight,
                                    es_mem *dbias, const es_mem *x,
                                    const es_mem *dy, const es_linear *linear,
@@ -303,10 +304,10 @@ typedef struct es_ops {
 
     /* --- attention ------------------------------------------------------- */
 
-    /** Rotates q and k in place according to their positions. qkv, of type act,
-     *  has the shape (N,3d). `back` rotates in the opposite direction, which
-     *  converts gradients of rotated values to gradients of the values before
-     *  the rotation. */
+    /** Applies the rotary position embedding to q and k in place. qkv, of type
+     *  act, has the shape (N,3d). `back` rotates in the opposite direction,
+     *  which converts gradients of rotated values to gradients of the values
+     *  before the rotation. */
     void (*rotate)(es_backend *backend, es_mem *qkv,
                    const es_attention *attention, bool back);
     /**
@@ -386,8 +387,8 @@ typedef struct es_ops {
      *  it with its sign and index to `peak`, a single es_peak; among equal
      *  values, the first is written. Also adds this |x| to the peak's sum.
      *  find_score_peak does the same for the visible scores of PowerSoftmax,
-     *  computed from `saved` and qkv (N,3d), which is rotated if the model
-     *  rotates. The peak is 0 if all rows are padding. */
+     *  computed from `saved` and qkv (N,3d), to which any rotary embedding has
+     *  been applied. The peak is 0 if all rows are padding. */
     void (*find_peak)(es_backend *backend, es_mem *peak, const es_mem *x,
                       size_t n);
     void (*find_score_peak)(es_backend *backend, es_mem *peak,
@@ -445,8 +446,8 @@ typedef struct es_ops {
                         const es_mem *qkv, const es_mem *gains,
                         const es_attention *attention);
     /** Backward pass of shape_heads: writes dheads, the gradient of `heads`,
-     *  converts d from the gradient of y to the gradient of v, and adds to
-     *  dgains (3,H) f32. */
+     *  converts d from the gradient of y to the gradient of v, and adds the
+     *  gradients of the gains to dgains (3,H) f32. */
     void (*shape_heads_backward)(es_backend *backend, es_mem *dheads, es_mem *d,
                                  es_mem *dgains, const es_mem *heads,
                                  const es_mem *qkv, const es_mem *gains,
@@ -530,7 +531,7 @@ typedef struct es_ops {
                                    float scale, const es_mem *control,
                                    int n_rows, int vocab, int stride);
     /** Does the work of cross_entropy and cross_entropy_backward in one call,
-     *  without lse. NULL if the model must call the two operations. */
+     *  without storing lse. NULL if the model must call the two operations. */
     void (*cross_entropy_both)(es_backend *backend, es_mem *row_loss,
                                es_mem *logits, const es_mem *targets,
                                float scale, const es_mem *control, int n_rows,
@@ -547,12 +548,12 @@ typedef struct es_ops {
     /* --- normalised weights: section 5 ----------------------------------- */
 
     /* Weights w, v, m and their gradients are f32 matrices (in,stride), of
-     * which only the given columns are used and written; g, u (n) begin with
-     * the first of the columns. The formulas have no epsilon: a column of zeros
-     * becomes NaN under weight_norm; a matrix of zeros becomes NaN under
-     * spectral_norm, with its u and v. A NaN stays in its column under
-     * weight_norm; under spectral_norm it spreads to all of w, u and v, and u
-     * and v do not recover. */
+     * which only the columns selected by `columns` are read and written;
+     * element 0 of g and u (n) belongs to the first selected column. The
+     * formulas have no epsilon: a column of zeros becomes NaN under
+     * weight_norm; a matrix of zeros becomes NaN under spectral_norm, with its
+     * u and v. A NaN stays in its column under weight_norm; under spectral_norm
+     * it spreads to all of w, u and v, and u and v do not recover. */
 
     /** w[:,j] = g_j v[:,j] / |v[:,j]|. */
     void (*weight_norm)(es_backend *backend, es_mem *w, const es_mem *v,
@@ -607,9 +608,10 @@ typedef struct es_ops {
      * Sets the members grad_scale and skips of `control` (es_control).
      * `squares`, one f64, is the sum of squares of the gradients, which contain
      * the factor loss_scale. grad_scale becomes 1 / loss_scale, multiplied by
-     * max_norm / norm if 0 < max_norm < norm. A norm that is not finite does
-     * not clip. If `may_skip` is true and the norm or the loss, one f64, is not
-     * finite, skips becomes 1; otherwise it is unchanged. `loss` may be NULL.
+     * max_norm / norm if 0 < max_norm < norm. If the norm is not finite,
+     * gradients are not clipped. If `may_skip` is true and the norm or the
+     * loss, one f64, is not finite, skips becomes 1; otherwise it is unchanged.
+     * `loss` may be NULL.
      */
     void (*clip)(es_backend *backend, es_mem *control, const es_mem *squares,
                  const es_mem *loss, float max_norm, bool may_skip);
@@ -651,8 +653,8 @@ es_status es_ops_find(const es_ops **out, const char *name,
                       es_precision precision) ES_MUST_USE;
 
 /**
- * Same as es_ops_find, but also accepts "auto", which chooses cuda if its
- * library can be loaded and a device can be opened, else cpu.
+ * Same as es_ops_find, but also accepts "auto", which selects "cuda" if its
+ * library can be loaded and a device can be opened, and "cpu" otherwise.
  *
  *   note  (size) output: the reason in one line if "auto" has chosen the CPU,
  *         else ""

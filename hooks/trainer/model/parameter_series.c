@@ -74,15 +74,16 @@ static float plain_nan(float value)
     return isnan(value) ? NAN : value;
 }
 
-/* Returns a value of a parameter of this role as a series records it: the
- * temperature instead of its logarithm, and every NaN as C's constant NAN. */
+/* Converts a parameter's value to the value that its series records: a
+ * temperature instead of its logarithm, and C's constant NAN instead of any
+ * other NaN. */
 static float recorded_value(es_role role, float value)
 {
     return plain_nan(role == ES_ROLE_LOG_T ? expf(value) : value);
 }
 
-/* Computes the series (mean, minimum or maximum) of a head's temperatures from
- * the values (T) of their parameter. */
+/* Computes the value of a series (mean, minimum or maximum of a head's
+ * temperatures) from the head's n parameter values. */
 static float summarise_temperatures(const float *values, int n, es_role role,
                                     es_parameter_series series)
 {
@@ -151,8 +152,8 @@ static source source_of(const es_model_config *config, size_t i)
                                                  : 1};
 }
 
-/* Returns the offset in the report of the values of entry i of `sources`; for i
- * = N_SOURCES, returns the total size. */
+/* Returns the offset at which the report stores the values of entry i of
+ * `sources`. For i = N_SOURCES, returns the total size of all values. */
 static size_t source_at(const es_model_config *config, size_t i)
 {
     size_t at = 0;
@@ -165,8 +166,8 @@ static size_t source_at(const es_model_config *config, size_t i)
 
 /* Returns the parameter of the layer, or of the model if the parameter belongs
  * to no layer. Sets *n to the parameter's number of floats, which is at most
- * that of the source. Returns NULL if the layer lacks the part to which the
- * parameter belongs. */
+ * of->n. Returns NULL if the layer lacks the part to which the parameter
+ * belongs. */
 static es_mem *value_of(const es_model *model, int layer, const source *of,
                         size_t *n)
 {

@@ -20,7 +20,7 @@ typedef enum es_parameter_series {
                              step */
     ES_PARAMETER_ALPHA,
     ES_PARAMETER_BETA,
-    /* slope of LR; with LR(global) it is equal in all layers */
+    /* slope of leaky ReLU (LR); with LR(global) it is equal in all layers */
     ES_PARAMETER_SLOPE,
     ES_N_PARAMETER_SERIES
 } es_parameter_series;

@@ -107,8 +107,8 @@ typedef struct row {
     const char *name; /* name of the array; in a layer, the part after "h.L.";
                          NULL if the array does not exist */
     const char *shape;
-    unsigned when; /* bits of properties; the array exists only in layers that
-                      have all of them */
+    unsigned when; /* bits of the properties above; the array exists only in
+                      layers that have all these properties */
     es_init init;
 } row;
 
@@ -233,8 +233,8 @@ static const row llama[ES_N_ROLES] = {
     [ES_ROLE_LN_2_WEIGHT] = {"output.LayerNorm.weight", "d", 0, ES_INIT_ONE},  \
     [ES_ROLE_LN_2_BIAS] = {"output.LayerNorm.bias", "d", 0, ES_INIT_ZERO}
 
-/* Arrays of family bert, with the names of transformers. The embedding of the
- * token type is contained in the position embeddings. */
+/* Arrays of family bert, named as in Hugging Face's transformers. The embedding
+ * of the token type is contained in the position embeddings. */
 static const row bert[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {"embeddings.word_embeddings.weight", "Vd", 0,
                      ES_INIT_NORMAL},
@@ -269,9 +269,9 @@ static const row roberta[ES_N_ROLES] = {
     [ES_ROLE_LN_F_BIAS] = {"lm_head.layer_norm.bias", "d", 0, ES_INIT_ZERO},
 };
 
-/* Arrays of family sas, He and Hofmann's simplified blocks, with matrices
- * (out,in). alpha is the reciprocal of the FFN's gain, and beta is the gain of
- * the attention. */
+/* Arrays of family sas (He and Hofmann's simplified transformer blocks).
+ * Matrices have the shape (out,in). alpha is the reciprocal of the FFN's gain,
+ * and beta is the gain of the attention. */
 static const row sas[ES_N_ROLES] = {
     [ES_ROLE_WTE] = {"wte", "Vd", 0, ES_INIT_NORMAL},
     [ES_ROLE_WPE] = {"wpe", "Td", 0, ES_INIT_NORMAL},

@@ -24,8 +24,8 @@ typedef enum es_role {
     ES_ROLE_LN_2_BIAS,
     ES_ROLE_ATTN_WEIGHT,
     ES_ROLE_ATTN_BIAS,
-    ES_ROLE_Q_WEIGHT, /* instead of ATTN_WEIGHT if q, k and v are
-                         separate */
+    ES_ROLE_Q_WEIGHT, /* weight of q; exists instead of ATTN_WEIGHT if q, k and
+                         v have separate matrices */
     ES_ROLE_Q_BIAS,
     ES_ROLE_K_WEIGHT,
     ES_ROLE_K_BIAS,
@@ -88,7 +88,7 @@ typedef enum es_init {
     ES_INIT_LOG_T,      /* ln of --t-init */
     ES_INIT_T,          /* the constant --t-init */
     ES_INIT_THETA,      /* the constant --theta-init */
-    ES_INIT_SLOPE,      /* the slope that LR(...) gives */
+    ES_INIT_SLOPE,      /* the slope that the architecture's LR(...) gives */
     ES_INIT_NORMS,      /* WNorm's g: the column norms of V */
     ES_INIT_POWER /* SNorm's u and v: random unit vectors, followed by power
                      iterations */
@@ -124,13 +124,13 @@ typedef struct es_param {
 } es_param;
 
 typedef struct es_params {
-    es_param *table; /* (n) arrays in the order of README.md */
+    es_param *table; /* the n arrays, in the order of README.md */
     size_t n;
     size_t group[ES_N_GROUPS + 1]; /* offset of each group's first float; the
                                       last element is the total size */
-    int (*at)[ES_N_ROLES]; /* (L + 1) index into the table by layer and role, -1
-                              if absent; row L holds the arrays outside the
-                              layers */
+    int (*at)[ES_N_ROLES]; /* index into `table` by layer and role; -1 if the
+                              model lacks the array. Row L (the last of L + 1
+                              rows) is for arrays outside the layers */
     int n_layer;
 } es_params;
 

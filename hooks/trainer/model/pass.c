@@ -8,9 +8,9 @@
  * backward pass recomputes the logits.
  *
  * In the backward pass, dx holds the gradient of the residual stream, to which
- * every sub-block adds. If sub-blocks are parallel, both need the gradient of
- * the block's output, so the attention's projection is processed before the FFN
- * adds to dx. */
+ * every sub-block adds. If the two sub-blocks (attention and FFN) are parallel,
+ * both need the gradient of the block's output, so the attention's projection
+ * is processed before the FFN adds to dx. */
 #include "hooks/trainer/model/pass.h"
 
 #include "analyzer/base/checked.h"
@@ -62,7 +62,8 @@ static es_linear describe_transform(const es_model *model)
 }
 
 /* Returns the memory for the FFN's inner values after the activation: the
- * scratch array, or `pre` itself if there is no activation. */
+ * scratch array, or `pre`, the values before the activation, if there is no
+ * activation. */
 static es_mem *find_post(const es_model *model, int layer)
 {
     return es_model_act(model, layer).kind == ES_ACT_LINEAR
@@ -148,10 +149,10 @@ int es_model_count_targets(const es_model *model, const int32_t *targets)
  * belong to the rows. */
 typedef struct block {
     int n;
-    /* (n,d), in the type of activations: input of the output matrix, and the
-     * gradient of this input */
+    /* input of the output matrix, and the gradient of this input; (n,d) each,
+     * in the type of activations */
     es_mem *x, *dx;
-    /* (n) target, loss and log-sum-exp of each row */
+    /* target, loss and log-sum-exp of each row; (n) each */
     es_mem *targets, *row_loss, *lse;
 } block;
 
@@ -231,8 +232,9 @@ static void make_gradient(const es_model *model, const block *rows, float scale)
         es_model_logit_stride(model));
 }
 
-/* Runs the backward pass of the output matrix for one block of rows. If `add`,
- * adds to the gradient of the weights; otherwise overwrites the gradient. */
+/* Runs the backward pass of the output matrix for one block of rows. If `add`
+ * is true, adds to the gradient of the weights; otherwise overwrites the
+ * gradient. */
 static void go_back(const es_model *model, const block *rows, bool add)
 {
     const es_linear head = describe_head(model);
@@ -246,7 +248,8 @@ static void go_back(const es_model *model, const block *rows, bool add)
 
 /* Computes the gradient of the last norm's output in du, or, if the model has
  * no last norm, the gradient of the last layer's output in dx. Adds the
- * gradients of the output matrix. If `counts`, also computes the loss. */
+ * gradients of the output matrix. If `counts` is true, also computes the
+ * loss. */
 static void backward_loss(const es_model *model, double scale, bool counts)
 {
     const int n = es_model_n_rows(model);
@@ -700,7 +703,8 @@ static void norm_in_place(const es_model *model, const es_mem *x,
 }
 
 /* Computes the gradients of the parameters of y = u * W + b from dy, the
- * gradient of y, and writes the gradient of u to `to` or, if `add`, adds it. */
+ * gradient of y, and writes the gradient of u to `to` or, if `add` is true,
+ * adds it to `to`. */
 static void product_backward(const es_model *model, es_mem *to,
                              const es_mem *dy, int layer, es_matrix matrix,
                              const es_mem *u, bool add)
@@ -711,9 +715,9 @@ static void product_backward(const es_model *model, es_mem *to,
                                       es_model_n_rows(model), add);
 }
 
-/* Computes the gradients of `pre` (in dwide) and of SwiGLU's gate from df,
- * the gradient of the FFN's output. Recomputes the input of the FFN's last
- * matrix. */
+/* Computes the gradients of `pre`, the input of the activation (in dwide), and
+ * of SwiGLU's gate from df, the gradient of the FFN's output. Recomputes the
+ * input of the FFN's last matrix. */
 static void backward_activation(const es_model *model, int layer, es_mem *post,
                                 const es_mem *df)
 {

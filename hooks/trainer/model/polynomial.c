@@ -22,9 +22,9 @@ typedef struct es_polynomials {
     bool looked; /* true if the passes since es_model_begin observed inputs or
                     used polynomials, so that `found` is valid */
     es_mem *memory;
-    es_findings *found; /* (n) copy on the host of the findings (ranges and
-                           errors) of each operation */
-    site *sites;        /* (n) one entry per operation that a polynomial
+    es_findings *found; /* copy on the host of the findings (ranges and errors)
+                           of each of the n operations */
+    site *sites;        /* n entries, one for each operation that a polynomial
                            replaces */
     size_t n;
 } es_polynomials;

@@ -44,8 +44,8 @@ es_approximated es_site_kind(const es_model_config *config, size_t number);
 bool es_model_config_approximates(const es_model_config *config,
                                   es_approximated kind);
 
-/** Returns the kind of input to which one of the details clipped_* or
- *  approx_error_* belongs. */
+/** Returns the kind of input (es_approximated) that a series clipped_* or
+ *  approx_error_* describes. */
 static inline es_approximated es_detail_approximated(es_detail detail)
 {
     return (es_approximated)((detail - ES_DETAIL_CLIPPED_ATTN) %
@@ -78,7 +78,7 @@ const es_findings *es_model_findings(const es_model *model);
 
 /** Describes the polynomial of one operation. */
 typedef struct es_polynomial {
-    /* interval of inputs on which the polynomial approximates */
+    /* interval of inputs for which the polynomial approximates the operation */
     es_interval in;
     /* number of factors or steps, or degree of the polynomial */
     int iterations;

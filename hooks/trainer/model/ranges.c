@@ -7,7 +7,8 @@
 
 #include <math.h>
 
-/* Maps each es_peak_place to the kind of its input. */
+/* The kind of range to which the input of each operation (es_peak_place)
+ * belongs. */
 static const es_range_kind ranges[] = {[ES_PEAK_ATTN] = ES_RANGE_ATTN,
                                        [ES_PEAK_ACT] = ES_RANGE_ACT,
                                        [ES_PEAK_NORM_1] = ES_RANGE_NORM,

@@ -15,8 +15,8 @@
 
 #include "hooks/trainer/model/model.h"
 
-/** Returns true if measured passes determine ranges of this kind. This depends
- *  on the back-end, the architecture and --record. */
+/** Returns true if the ranges of this kind are computed when a pass is
+ *  measured. This depends on the back-end, the architecture and --record. */
 bool es_model_has_range(const es_model *model, es_range_kind range);
 
 /**
@@ -39,8 +39,8 @@ typedef enum es_peak_place {
     ES_N_PEAKS
 } es_peak_place;
 
-/** Returns the number of largest inputs that a measured pass of the model
- *  determines. */
+/** Returns the number of operations of the whole model whose largest input is
+ *  found when a pass is measured. */
 size_t es_model_n_peaks(const es_model *model);
 
 /** Returns the memory in which the operation `place` must store its largest

@@ -24,26 +24,26 @@
 typedef struct es_ranks {
     es_transport *transport; /* NULL if there is no other rank */
     bool fixed_order;
-    float *part;      /* (BUCKET) gradients of this rank, one part at a time */
-    float *totals;    /* (BUCKET) sums of the current part; or, if the order of
-                         the sums is fixed, (n) sums of all gradients */
-    double losses[2]; /* if the order of the sums is fixed: this rank's sums of
-                         ce and ereg */
-    char *measured;   /* if the order of the sums is fixed: the measurements so
-                         far, in the layout of a report */
-    char *all;        /* (world) one report per rank */
+    float *part;      /* a part of the gradients of this rank; (BUCKET) */
+    float *totals;    /* sums of the current part (BUCKET), or of all gradients
+                         (n) if the order of the sums is fixed */
+    double losses[2]; /* this rank's sums of ce and ereg; used if the order of
+                         the sums is fixed */
+    char *measured;   /* measurements added up so far, in the layout of a
+                         report; used if the order of the sums is fixed */
+    char *all;        /* reports of all ranks; one per rank */
     char *own;        /* report of this rank */
     bool by_device; /* the back-end computes the sums of gradients and losses */
-    /* the gradients in memory are in the order of the layers */
+    /* true if the gradients are stored in memory in the order of the layers */
     bool is_ordered;
     /* Range of the gradients whose reduction has started; it grows from the
      * last layer towards the first. sent_end is 0 before the first
      * reduction. */
     size_t first, sent_end;
-    bool has_sums; /* sums have been added since es_model_begin */
-    /* the passes since es_model_begin are common to all ranks */
+    bool has_sums; /* true if sums have been added since es_model_begin */
+    /* true if all ranks contribute to the passes since es_model_begin */
     bool is_shared;
-    /* n_passes already includes the passes of the other ranks */
+    /* true if n_passes already includes the passes of the other ranks */
     bool counts_all;
 } es_ranks;
 
@@ -113,9 +113,9 @@ static es_status join_own_device(es_model *model,
     return other == ES_OK ? status : other;
 }
 
-/* Lets the back-end compute the sums from now on if the back-ends of all ranks
- * can do so. Otherwise writes the reason to `note`, as es_model_set_ranks
- * describes. */
+/* Makes the back-end compute the sums of gradients and losses from now on, if
+ * the back-ends of all ranks can do so. Otherwise writes the reason to `note`,
+ * as es_model_set_ranks describes. */
 static es_status join_devices(es_model *model, char *note, size_t size)
 {
     es_ranks *ranks = model->ranks;
@@ -299,7 +299,7 @@ typedef struct parts {
     es_peak *peaks;
     es_layer_sums *layers;
     es_head_sums *heads;
-    es_head_details *head_details; /* NULL if there are no details */
+    es_head_details *head_details; /* NULL if the report has no details */
     es_layer_details *layer_details;
 } parts;
 
@@ -409,8 +409,8 @@ es_status es_model_join_reports(es_model *model, size_t n_bytes)
 
 /* --- gradients and losses on the host ------------------------------------- */
 
-/* Adds the gradients of all ranks. If `keeps`, adds them to totals (n), which
- * holds all n gradients; otherwise uses `totals` as a buffer for BUCKET
+/* Adds the gradients of all ranks. If `keeps` is true, adds them to totals (n),
+ * which holds all n gradients; otherwise uses `totals` as a buffer for BUCKET
  * gradients at a time and writes each sum back to the back-end. */
 static es_status add_gradients(es_model *model, bool keeps)
 {

@@ -14,10 +14,10 @@ int es_model_n_shared(const es_model *model, int n_batches);
 uint64_t es_model_pass_number(const es_model *model, const es_step_plan *plan,
                               int i);
 
-/** begin_shared is called in es_model_begin, begin_sums at the start of a step,
- *  add_batch after each backward pass, and reduce before the update. add_batch
- *  and reduce return the errors of es_transport_add, or ES_OK for a model
- *  without ranks. */
+/** The model calls begin_shared in es_model_begin, begin_sums at the start of a
+ *  step, add_batch after each backward pass, and reduce before the update.
+ *  add_batch and reduce return the errors of es_transport_add, or ES_OK for a
+ *  model without ranks. */
 void es_model_begin_shared(es_model *model);
 void es_model_begin_sums(es_model *model);
 es_status es_model_add_batch(es_model *model) ES_MUST_USE;
@@ -32,9 +32,9 @@ bool es_model_reduces_by_device(const es_model *model);
 void es_model_reduce_layer(const es_model *model, int layer);
 es_status es_model_wait_ranks(es_model *model) ES_MUST_USE;
 
-/** If the ranks share the measured passes, adds the first n_bytes of the other
- *  ranks' reports to this rank's copy on the host, which the caller has just
- *  loaded. Returns the errors of es_transport_gather. */
+/** If the passes that are measured are divided among the ranks, adds the first
+ *  n_bytes of every other rank's report to this rank's report, which the caller
+ *  has just loaded to the host. Returns the errors of es_transport_gather. */
 es_status es_model_join_reports(es_model *model, size_t n_bytes) ES_MUST_USE;
 
 #endif

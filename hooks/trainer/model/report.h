@@ -10,8 +10,9 @@
 es_status es_model_plan_report(es_model *model) ES_MUST_USE;
 
 /** es_model_fetches returns true if the host can fetch a step's report without
- *  waiting for later operations. fetch_report starts the transfer after a step
- *  has been launched; end_fetched waits for the transfer. */
+ *  waiting for later operations. es_model_fetch_report starts the transfer
+ *  after a step has been launched; es_model_end_fetched waits for the
+ *  transfer. */
 bool es_model_fetches(const es_model *model);
 void es_model_fetch_report(es_model *model);
 es_status es_model_end_fetched(es_model *model, es_outcome *out) ES_MUST_USE;
@@ -22,9 +23,9 @@ es_status es_model_end_fetched(es_model *model, es_outcome *out) ES_MUST_USE;
 void es_model_begin_report(es_model *model, bool measure,
                            const es_train_config *train, double lr);
 
-/** Do the work of es_model_begin and es_model_end for a step that follows
- *  completed passes; the sums of these passes in the report remain
- *  unchanged. */
+/** es_model_begin_step and es_model_end_step are the same as es_model_begin and
+ *  es_model_end, but for a step after passes that have completed. The report
+ *  keeps the sums of these passes. */
 void es_model_begin_step(es_model *model, const es_train_config *train,
                          double lr);
 es_status es_model_end_step(es_model *model, es_outcome *out) ES_MUST_USE;

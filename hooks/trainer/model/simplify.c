@@ -1,7 +1,7 @@
 /* Computes a simpler model of the same function: its configuration, and its
  * weights from those of the trained model. Relies on matrices.h for normalised
- * weights, and on the parameter tables of both models, in which equal arrays
- * have equal roles. */
+ * weights, and on the parameter tables of both models, in which corresponding
+ * arrays have the same role. */
 #include "hooks/trainer/model/simplify.h"
 
 #include "analyzer/base/checked.h"
@@ -46,8 +46,8 @@ static es_status check_drop(const es_model_config *config,
     return ES_OK;
 }
 
-/* Removes from `arch` the parts with a range of layers whose kind is in
- * `kinds`, a set of bits 1 << kind. */
+/* Removes from `arch` the parts that are restricted to a range of layers, if
+ * `kinds` has the bit 1 << kind of their kind. */
 static void remove_ranges(es_arch *arch, unsigned kinds)
 {
     int n = 0;
@@ -57,8 +57,8 @@ static void remove_ranges(es_arch *arch, unsigned kinds)
     arch->n_spans = n;
 }
 
-/* Adds NoFFN to `arch` for the layers that have no FFN after the drop. The
- * parser puts the ranges in order and limits their number. */
+/* Adds NoFFN to `arch` for all layers without an FFN, including those whose FFN
+ * is dropped. The parser puts the ranges in order and limits their number. */
 static es_status add_ranges(es_arch *arch, const es_model_config *config,
                             const es_layer_set *drop)
 {
@@ -216,8 +216,9 @@ static es_status store_array(es_model *model, int layer, es_role role,
                         param->n);
 }
 
-/* Copies the array of `from` with this role, if `from` has it. Otherwise the
- * array is the fused matrix, or alpha or beta with the initial value 1. */
+/* Copies the array with this role from `from` to `to`, if `from` has it. Other
+ * arrays are not changed: they are the fused matrix, which is computed
+ * separately, and alpha and beta, which keep their initial value 1. */
 static es_status copy_array(const job *j, int layer, es_role role)
 {
     float *values;
@@ -338,8 +339,8 @@ static void multiply(float *out, const float *left, const float *right,
 }
 
 /* Computes the constant c = inner * down + outer of an FFN whose second matrix
- * is `down` (m,d); inner (m) and outer (d) are its biases. Returns false if c
- * is 0. */
+ * is `down` (m,d); inner (m) and outer (d) are the FFN's biases. Returns false
+ * if c is 0. */
 static bool sum_constant(double *c, const float *inner, const float *down,
                          const float *outer, size_t d, size_t m)
 {

@@ -13,8 +13,8 @@
 
 /* --- update --------------------------------------------------------------- */
 
-/* Applies QK-Clip: scales the q and k columns of each head, or with WNorm their
- * g, which determines the norms of the columns. */
+/* Applies QK-Clip: scales the q and k columns of each head. With WNorm, scales
+ * the gains g of these columns instead, which determine the columns' norms. */
 static void clip_heads(const es_model *model, const es_mem *control)
 {
     const es_model_config *config = &model->config;
@@ -254,8 +254,9 @@ static es_status run_one_sequence(es_model *model, const es_step_plan *plan,
     model->pass = plan->pass;
     es_model_begin_report(model, plan->measure, train, plan->lr);
     es_model_share(model);
-    /* An evaluation may already have computed the normalised weights. Computing
-     * them again changes no value and keeps the sequence the same. */
+    /* An evaluation may already have computed the normalised weights. They are
+     * computed again, which changes no value, so that every step consists of
+     * the same operations. */
     model->weights_are_stale = true;
     es_model_refresh_copies(model);
     if (!es_model_replays(model, sequence)) {

@@ -19,8 +19,8 @@ typedef struct es_peak {
     float size;     /* largest |x| of the last pass; NaN if an x was NaN */
     float sign;     /* sign of the element with the largest |x|: -1, 0 or 1; NaN
                        if it is NaN */
-    uint64_t index; /* index of this element in x (n), or of the score in
-                       (B,H,T,T) */
+    uint64_t index; /* index of the element with the largest |x| in x (n) or,
+                       for scores, in (B,H,T,T) */
 } es_peak;
 
 /** Details of one head over the passes of a step. es_detail_ops adds to some of
@@ -28,8 +28,8 @@ typedef struct es_peak {
 typedef struct es_head_details {
     double quantiles[3]; /* 5, 50 and 95 % quantiles of the row entropies,
                             summed over the passes by es_detail_ops */
-    double n_quantiles;  /* number of passes with finite rows, counted by
-                            es_detail_ops */
+    double n_quantiles;  /* number of passes in which the head has a finite row
+                            entropy, counted by es_detail_ops */
     double squares[3];   /* sums of squares of q, k, v over all passes, added up
                             by es_detail_ops */
     double gradient[4];  /* sums of squares of the gradients of W_Q, W_K, W_V,
@@ -42,8 +42,8 @@ typedef struct es_head_details {
 /** Details of one layer over the passes of a step. es_detail_ops adds to some
  *  of the members, and overwrites others. */
 typedef struct es_layer_details {
-    /* sums of powers 1 to 4 of the output's activations over all passes, added
-     * up by es_detail_ops */
+    /* sums of powers 1 to 4 of the activations in the layer's output, over all
+     * passes; added up by es_detail_ops */
     double sums[4];
     double largest;  /* largest |activation| */
     double ffn[2];   /* sum of squares of the FFN's contribution to the residual

@@ -31,7 +31,7 @@ typedef struct hello {
 typedef struct meeting {
     const es_transport_options *options;
     es_peer *peers;
-    hello *all; /* (world) descriptions of all ranks */
+    hello *all; /* descriptions of all `world` ranks */
     bool *reports;
     int listener;
     double begun;

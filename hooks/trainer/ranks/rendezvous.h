@@ -7,7 +7,8 @@
 
 /** Another rank. */
 typedef struct es_peer {
-    int fd; /* socket; -1 for this rank, or if not connected */
+    int fd; /* socket connected to the rank; -1 for this process itself, or if
+               not connected */
     int pid;
     char host[64];
 } es_peer;
@@ -17,10 +18,11 @@ typedef struct es_peer {
  * removes.
  *
  *   peers    (world) written; the calling rank's entry has only pid and host
- *   reports  set to false if another rank has sent the failure and reports it
+ *   reports  set to false if this process need not report the failure, because
+ *            it was sent by another rank, which reports it
  *
  * Returns the statuses of es_transport_open. On failure all connections are
- * closed, and the connected ranks have received the message.
+ * closed, and the connected ranks have received the error message.
  */
 es_status es_rendezvous(es_peer *peers, bool *reports,
                         const es_transport_options *options) ES_MUST_USE;

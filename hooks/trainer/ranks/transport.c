@@ -37,7 +37,7 @@ struct es_transport {
     double timeout_s;
     uint64_t number; /* number of exchanges so far */
     es_peer *peers;  /* (world) */
-    post *posts;     /* (world), packets of the current exchange */
+    post *posts;     /* (world) packets of the current exchange */
     struct pollfd *waits;
     float *bucket; /* (BUCKET) parts received from other ranks */
     double *doubles;
@@ -102,7 +102,7 @@ static es_status give_up(es_transport *t, es_status code, int origin)
     const bool is_gone = origin < 0;
     const int about = is_gone ? -1 - origin : origin;
     const int reporter = is_gone && about == 0 ? 1 : 0;
-    bool knows = false; /* the failure was sent to rank `reporter` */
+    bool knows = false; /* true if the failure was sent to rank `reporter` */
     t->failed = code;
     snprintf(t->message, sizeof t->message, "%s", es_message());
     for (int r = 0; r < t->world; r++) {
@@ -348,7 +348,8 @@ es_status es_transport_abort(es_transport *t, es_status code)
     if (!t || t->failed != ES_OK)
         return code;
     snprintf(message, sizeof message, "%s", es_message());
-    if (strncmp(message, "rank ", 5) != 0) /* the message names no rank */
+    if (strncmp(message, "rank ", 5) != 0) /* add this rank, because the message
+                                              names no rank */
         es_fail(code, "rank %d: %s", t->rank, message);
     return give_up(t, code, t->rank);
 }

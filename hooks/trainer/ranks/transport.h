@@ -22,7 +22,7 @@ typedef struct es_transport es_transport;
 /**
  * Waits until all ranks are connected.
  *
- *   reports  written: false if another rank reports the failure
+ *   reports  set to false if another rank reports the failure
  *
  * Returns ES_OK; ES_EUSAGE (the rank is not below the world's size, two
  * processes have the same rank, ranks differ in the world's size, or the
@@ -39,8 +39,8 @@ void es_transport_close(es_transport *transport);
 
 int es_transport_rank(const es_transport *transport);
 int es_transport_world(const es_transport *transport);
-/** Returns the maximum silence of a rank in seconds; infinite for a single
- *  process. */
+/** Returns after how many seconds of silence a rank counts as lost; infinite
+ *  for a single process. */
 double es_transport_timeout(const es_transport *transport);
 /** Returns the number of lower ranks on this host. Sets *n_local to the number
  *  of all ranks on this host. */
@@ -74,10 +74,10 @@ es_status es_transport_wait(es_transport *transport) ES_MUST_USE;
  *  work. */
 es_status es_transport_check(es_transport *transport) ES_MUST_USE;
 
-/** Ends this rank's part after a failure with status `code` and message
- *  es_message(). The other ranks receive the failure in the call in which they
- *  wait, and return it with "rank N: " in front of the message. Returns code.
- *  Does nothing if the transport itself has failed. */
+/** Ends this rank's participation after a failure with status `code` and
+ *  message es_message(). The other ranks receive the failure in the call in
+ *  which they wait, and return it with "rank N: " in front of the message.
+ *  Returns code. Does nothing if the transport itself has failed. */
 es_status es_transport_abort(es_transport *transport, es_status code);
 
 /** Returns true in the process that must print the message of a failure: the

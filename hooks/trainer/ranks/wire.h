@@ -33,8 +33,8 @@ es_status es_wire_send(int fd, const void *bytes, size_t n,
 es_status es_wire_receive(int fd, void *bytes, size_t n,
                           double seconds) ES_MUST_USE;
 
-/** Receives the rest of a packet that reports a failure (an abort), of which
- *  `packet` is the header. Sets the calling thread's message to the abort's
+/** Receives the rest of an abort, which is a packet that reports a failure;
+ *  `packet` is its header. Sets the calling thread's message to the abort's
  *  message, and returns the abort's status code. */
 es_status es_wire_take_abort(int fd, const es_packet *packet);
 

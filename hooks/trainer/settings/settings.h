@@ -53,7 +53,8 @@ typedef struct es_settings {
     double rank_timeout;           /* seconds */
     bool fixed_order; /* always add up the ranks' gradients in the order of the
                          data */
-    int threads;      /* 0: the number of available processors */
+    int threads;      /* number of threads; 0: the number of available
+                         processors */
     es_series_set record;
     es_store store;
     int64_t record_every;
@@ -64,7 +65,7 @@ typedef struct es_settings {
                           total */
     int64_t pairs;     /* number of pairs of steps that bench compares */
     int maps;          /* cells per side of attention maps; 0: no maps */
-    bool map_heads;    /* also record a map of each head */
+    bool map_heads;    /* also record an attention map of each head */
     int64_t map_count; /* number of evaluations that record maps */
     /* inference in evaluations: exact, or with polynomials */
     es_inference inference;
@@ -85,7 +86,8 @@ typedef struct es_settings {
                                          print all names */
     es_verb verb;                     /* the verb that these settings belong
                                          to */
-    char **cases;                     /* (n_cases) arguments of verify; owned */
+    char **cases;                     /* the n_cases arguments of verify; owned
+                                         by this struct */
     size_t n_cases;
     bool given[ES_MAX_OPTIONS]; /* indexed by row of es_settings_table: true if
                                    an option or a configuration file has set it

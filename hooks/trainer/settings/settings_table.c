@@ -37,9 +37,8 @@
 #define ALL (VERBS | ES_VERB_FUSE)
 /* 2^53; a double can represent every whole number up to this one exactly */
 #define LARGE 9007199254740992
-#define BELOW_ONE                                                              \
-    0.999999999 /* with a decay rate of 1, AdamW's bias correction             \
-                 * would divide by zero */
+/* Largest decay rate: with 1, AdamW's bias correction would divide by zero. */
+#define BELOW_ONE 0.999999999
 
 static const char *const final_norms[] = {"auto", "on", "off", NULL};
 static const char *const schedules[] = {"linear", "cosine", "constant", NULL};
@@ -144,7 +143,7 @@ static es_status read_checkpoint(void *field, const es_option *option,
     return ES_OK;
 }
 
-/* Reads the arguments IN and OUT of fuse. */
+/* Reads the arguments IN and OUT of the verb fuse. */
 static es_status read_fused(void *field, const es_option *option,
                             const char *value, const char *where)
 {
@@ -159,7 +158,8 @@ static es_status read_fused(void *field, const es_option *option,
     return ES_OK;
 }
 
-/* Parses 8-11 or 8, the first n characters of `text`. */
+/* Parses a range of layers such as "8-11", or a single layer such as "8", from
+ * the first n characters of `text`. */
 static bool parse_range(es_layer_range *out, const char *text, size_t n)
 {
     char first[32];
