@@ -215,8 +215,9 @@ static void show_turned(cairo_t *cr, const char *drawn)
         cairo_show_text_glyphs(cr, letters, -1, glyphs, n_glyphs, clusters,
                                n_clusters, flags);
     } else
-        cairo_show_text(cr, drawn); /* fails as cairo_scaled_font_text_to_glyphs
-                                       did, and stores the error in cr */
+        /* cairo_scaled_font_text_to_glyphs has failed; this call fails in the
+         * same way and so stores the error in cr. */
+        cairo_show_text(cr, drawn);
     cairo_glyph_free(glyphs);
     cairo_text_cluster_free(clusters);
 }

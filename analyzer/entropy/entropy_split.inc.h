@@ -112,9 +112,9 @@ static bool split_keys(workspace *work, const es_entropy_part *part, int first,
 }
 
 /**
- * Packs the SIDE queries that begin with row i. Each AMX tile contains one
- * level (see levels_of) of DEEP numbers of the queries; each row of the tile
- * contains two numbers of every query.
+ * Packs SIDE queries, beginning with row i, into AMX tiles. A tile contains one
+ * level (see levels_of) of DEEP consecutive elements of every query. A row of a
+ * tile contains two of these elements of every query.
  */
 INLINED void split_queries_of(uint16_t *out, const workspace *work,
                               const es_entropy_part *part, int i, es_numbers in)

@@ -68,11 +68,10 @@ static const es_flag_info infos[] = {
      ES_SEVERITY_WARNING,
      ES_SEVERITY_ERROR,
      "many heads stay near the ceiling: they attend to all keys almost equally",
-     "All heads start near the ceiling, and some stay there: most heads early "
-     "in training (analyzer/flags/README.md), later many heads in the first "
-     "layers of models without LayerNorm, with GELU more than with ReLU "
-     "(ReLU's "
-     "Revival, samples/results/truth.md).",
+     "All heads start near the ceiling, and early in training most are still "
+     "there (analyzer/flags/README.md). In models without LayerNorm, many "
+     "heads of the first layers stay there, more with GELU than with ReLU "
+     "(ReLU's Revival, samples/results/truth.md).",
      "Early in training, wait (analyzer/flags/README.md); without LayerNorm "
      "choose ReLU instead of GELU (ReLU's Revival, samples/results/truth.md), "
      "or regularise entropies with EReg (AERO), which in small models changes "

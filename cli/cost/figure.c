@@ -220,8 +220,8 @@ static es_status make_plan(plan *p)
     find_parts(p);
     if (p->n_series == 0 && p->quantity == ES_COST_OF_PERPLEXITY)
         return es_fail(ES_ENOTFOUND,
-                       "a figure of perplexity: no given model is a run that "
-                       "recorded a perplexity on held-out data");
+                       "a figure of perplexity: none of the models is a run "
+                       "with a perplexity on held-out data");
     if (p->n_series == 0)
         return es_fail(ES_ENOTFOUND,
                        "a figure of costs: no model has a modelled cost");

@@ -249,9 +249,9 @@ bool es_summary_is_ok(const es_run_summary *summary);
  * "overload L0-4 window, L5 full (error)"; a single layer is followed by the
  * name of its module. A NaN after a collapse is printed as "nan L0-11
  * (critical, 35 steps after collapse)". If no flag is active, prints "ok"; "ok
- * (no ctx)" if the ceiling is unknown; "unknown (damaged)" if the newest
- * samples are damaged; or "-" if the run was not checked for flags. Returns the
- * length like snprintf.
+ * (no ctx)" if the largest possible entropy is unknown; "unknown (damaged)" if
+ * the newest samples are damaged; or "-" if the run was not checked for flags.
+ * Returns the length like snprintf.
  */
 size_t es_summary_print_flags(char *out, size_t size,
                               const es_run_summary *summary);

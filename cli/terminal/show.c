@@ -433,8 +433,8 @@ static es_status draw_lines(es_screen **out, view *v, const es_tui *tui)
     return es_browse_draw(out, lines);
 }
 
-/* Draws the figure that the user has selected. `tui` contains the texts for the
- * state and the keys. */
+/* Draws the figure that the user has selected. `tui` contains the texts of the
+ * status line and of the line that lists the keys. */
 static es_status draw_figure(es_screen **out, view *v, const es_tui *tui)
 {
     const es_figure_source source = {.runs = tui->runs,

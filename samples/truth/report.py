@@ -117,8 +117,8 @@ def row_of(claim, edition):
 
 
 def claim_rows(rows, several):
-    """Yields the table rows of claims. several: true if the rules have several editions; each row
-    then begins with its claim's edition."""
+    """Yields one row of the table for each claim. several: true if the claims were judged by
+    several editions of the rules; each row then begins with the edition."""
     for row in rows:
         claim, evidence = row["claim"], row["evidence"]
         yield (*([row["edition"]] if several else []),

@@ -300,14 +300,15 @@ static void print_report(void)
                "%d: %.0f GFLOP/s; exponentials: %.1f G/s\n",
                threads[way], 4e-9 / read_seconds(way, 1), SQUARE,
                2e-9 / product_seconds(way, 1), 1e-9 / exp_seconds(way, 1));
-    printf("share: speed relative to the limit, which is the speed of reading "
-           "the visible\nweights or, from Q and K, of a matrix product plus "
-           "the exponentials;\nthe target applies to %s\n\n%-22s %8s %8s %7s "
-           "%6s %9s %6s   %s\n",
-           judged == ONE ? "one thread, because the machine is busy"
-                         : "all threads",
-           es_entropy_variant(), "ns/elem.", "plain C", "ratio", "share",
-           "all thr.", "share", "target");
+    printf(
+        "share: speed relative to the limit. If weights are given, the limit "
+        "is the speed\nof reading the visible weights; if Q and K are given, "
+        "it is that of a matrix\nproduct and the exponentials. The target "
+        "applies to %s.\n\n%-22s %8s %8s %7s %6s %9s %6s   %s\n",
+        judged == ONE ? "one thread, because the machine is busy"
+                      : "all threads",
+        es_entropy_variant(), "ns/elem.", "plain C", "ratio", "share",
+        "all thr.", "share", "target");
     for (int i = 0; i < N_LINES; i++)
         print_line(&lines[i], judged);
     printf("Q,K, T=1024: %.2f MiB of scratch per thread, target < 2: %s\n",

@@ -192,7 +192,7 @@ file_has 'a perplexity is written above its bar, and NaN and unknown ones differ
     ">$(printf %.2f "$ppl")<" '>NaN<' '>unknown<'
 "$scan" cost sm-ln-g.db SM --figure perplexity --for column -o column.svg
 file_has 'a narrow figure explains runs without a perplexity' column.svg '>\?<' '\?: not evaluated\.'
-exits 'a figure of perplexity needs an evaluated run' 3 'no given model is a run that recorded a perplexity on held-out data' \
+exits 'a figure of perplexity needs an evaluated run' 3 'none of the models is a run with a perplexity on held-out data' \
     "$scan" cost SM nan.db --figure perplexity -o a.svg
 exits 'perplexity has no shares' 2 'neither shares nor context lengths: leave out --shares' \
     "$scan" cost sm.db --figure flops+perplexity --shares -o a.svg

@@ -270,8 +270,9 @@ class Turns:
         self.ours.append(our_step(self.program, *self.sizes))
 
     def peer(self, side, kind, seconds):
-        """Measures a peer. Returns the peer's time relative to the back-end's times before and
-        after it, and the peer's memory in MiB. Returns None if the peer does not finish."""
+        """Measures a peer, which is PyTorch with the options of `kind`. Returns its time divided
+        by the times of the back-end measured just before and just after, and its memory in MiB.
+        Returns None if the peer does not finish."""
         try:
             took, mib, reserved, n = peer_step(kind, *self.sizes, seconds)
         except Unfinished as why:

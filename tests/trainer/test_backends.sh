@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests --backend: back-ends are found by name, and the program falls back to the CPU
-# or prints a message if a library or a device is missing, does not match, or fails
-# during a run.
+# Tests --backend: back-ends are found by name. If a library or a device is missing,
+# fails during a run, or is incompatible with this build, the program uses the CPU or
+# prints a message.
 . tests/support/tap.sh
 . tests/support/corpus.sh
 plan_dir

@@ -105,9 +105,9 @@ typedef struct __align__(16) es_saved_row
 }
 es_saved_row;
 
-/** Returns the offset in qkv of q at the first position of head `head`, which
- *  is b * H + h. k follows d_model elements later, v another d_model elements
- *  later, and the next position 3 * d_model elements later. */
+/** Returns the offset in qkv at which q of a head's first position begins; head
+ *  = b * H + h. k begins d_model elements later, v 2 * d_model elements later,
+ *  and the next position 3 * d_model elements later. */
 template <class A>
 ES_DEVICE size_t es_attention_qkv_at(const es_attention_call<A> *call, int head)
 {

@@ -24,9 +24,9 @@
 typedef struct es_ranks {
     es_transport *transport; /* NULL if there is no other rank */
     bool fixed_order;
-    float *part;      /* a part of the gradients of this rank; (BUCKET) */
-    float *totals;    /* sums of the current part (BUCKET), or of all gradients
-                         (n) if the order of the sums is fixed */
+    float *part;      /* BUCKET gradients of this rank, which are summed next */
+    float *totals;    /* sums over the ranks: of these BUCKET gradients, or of
+                         all gradients if the order of the sums is fixed */
     double losses[2]; /* this rank's sums of ce and ereg; used if the order of
                          the sums is fixed */
     char *measured;   /* measurements added up so far, in the layout of a
