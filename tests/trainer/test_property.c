@@ -51,7 +51,7 @@ static void expect_number(const draw *d, const char *what, double got,
 }
 
 /* Compares two arrays by the norm of their difference. The message names the
- * entry with the largest difference. */
+ * first NaN or, without a NaN, the entry with the largest difference. */
 static void expect_array(const draw *d, const char *what, const float *got,
                          const double *want, size_t n)
 {
@@ -61,7 +61,7 @@ static void expect_array(const draw *d, const char *what, const float *got,
         const double off = fabs((double)got[i] - want[i]);
         distance += off * off;
         norm += want[i] * want[i];
-        if (!(off <= worst)) {
+        if (!isnan(worst) && !(off <= worst)) {
             worst = off;
             at = i;
         }
