@@ -212,10 +212,10 @@ static bool keep_log_of_other(es_writer *writer)
 
 /**
  * Moves the write-ahead log into the run file, and leaves WAL mode. If SQLite
- * could not release one of its own locks (log.stuck), leaves the log next to
- * the file. While the mode is changed, the rollback journal is in memory,
- * because a journal that is left on the disk would make readers refuse the
- * file. This is safe because the change is within one disk sector.
+ * failed to release a lock (log.stuck), leaves the log next to the file. While
+ * the mode is changed, the rollback journal is in memory, because a journal
+ * that is left on the disk would make readers refuse the file. This is safe
+ * because the change is within one disk sector.
  */
 static es_status settle_log(es_writer *writer)
 {

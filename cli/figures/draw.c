@@ -273,7 +273,7 @@ static es_status fit(es_figure_kind kind, const es_run_summary *run,
     const int64_t first = steps->first;
     es_status status = es_figure_fit(kind, run);
     if (status == ES_OK && steps->given && is_over_steps(kind) &&
-        run->last_step < first)
+        run->last_step != ES_UNKNOWN && run->last_step < first)
         return es_fail(ES_ENOTFOUND,
                        "%s: the last step is %lld, but --steps begins at %lld",
                        run->path, (long long)run->last_step, (long long)first);

@@ -78,8 +78,15 @@ typedef enum es_heads_spread {
 /** The steps that a figure shows (--steps). */
 typedef struct es_step_range {
     bool given; /* false if all steps are shown; the other members are then 0 */
-    int64_t first, last;
+    int64_t first, last; /* last is ES_MAX_STEP for a range without an end */
 } es_step_range;
+
+#define ES_STEP_RANGE_MAX 64
+
+/** Prints a given range, such as "from step 200 to 400" or "from step 200 on".
+ *  Returns out. */
+char *es_step_range_print(char out[ES_STEP_RANGE_MAX],
+                          const es_step_range *range);
 
 /** Selects the runs that are merged into one line or panel. */
 typedef enum es_grouping { ES_GROUP_NONE, ES_GROUP_SEED } es_grouping;

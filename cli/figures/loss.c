@@ -222,30 +222,28 @@ static es_status limit_chart(double *out, es_drawing *drawing, const chart *of)
  * sample of `what`. */
 static es_status lacks(const char *what, const es_figure_options *options)
 {
-    return es_fail(ES_ENOTFOUND, "no %s was recorded from step %lld to %lld",
-                   what, (long long)options->steps.first,
-                   (long long)options->steps.last);
+    char range[ES_STEP_RANGE_MAX];
+    return es_fail(ES_ENOTFOUND, "no %s was recorded %s", what,
+                   es_step_range_print(range, &options->steps));
 }
 
 /* Writes the note that explains the lines of a chart. */
-static void describe(char *out, size_t size, const es_figure_options *options,
+static void describe(es_text *note, const es_figure_options *options,
                      const chart *of)
 {
-    es_text note = es_text_begin(out, size);
-    es_text_append(&note, "%s",
+    es_text_append(note, "%s",
                    of->trained && of->evaluated
                        ? "solid: training; dashed: held-out data"
                    : of->trained ? "training"
                                  : "held-out data");
     if (options->smooth > 0 && of->trained)
-        es_text_append(&note, "; training smoothed, window of %lld samples",
+        es_text_append(note, "; training smoothed, window of %lld samples",
                        (long long)options->smooth);
     if (options->spikes > 0 && of->trained)
-        es_text_append(&note,
-                       "; rings: training spikes, window of %lld samples",
+        es_text_append(note, "; rings: training spikes, window of %lld samples",
                        (long long)options->spikes);
     if (of->ranges)
-        es_text_append(&note, "%s",
+        es_text_append(note, "%s",
                        of->trained && of->evaluated
                            ? "; mean over seeds, shaded: range on held-out data"
                            : "; mean and range over seeds");
@@ -275,7 +273,8 @@ es_status es_draw_loss(es_picture **out, es_drawing *drawing)
         return lacks("loss", options);
     if ((status = limit_chart(&limit, drawing, &loss)) < 0)
         return status;
-    describe(note, sizeof note, options, &loss);
+    es_text text = es_text_begin(note, sizeof note);
+    describe(&text, options, &loss);
     const es_curves_panel panel = {.curves = loss.curves,
                                    .n_curves = 2 * drawing->n};
     es_curves figure = figure_of(drawing);
@@ -334,10 +333,21 @@ static es_status add_series(shown_series *to, es_drawing *drawing,
     return ES_OK;
 }
 
-static bool has_values(const es_series *series)
+/* Finds the next series with one value per run, from index *at on, and moves
+ * *at behind it. Returns ES_DONE if there is none. */
+static es_status next_series(es_series *out, size_t *at, es_reader *reader,
+                             const es_run_summary *run)
 {
-    return series->shape == ES_SHAPE_RUN && series->last_step != ES_UNKNOWN &&
-           !es_series_is_member(series->name);
+    const size_t n = es_reader_n_series(reader, run->number - 1);
+    while (*at < n) {
+        es_status status =
+            es_reader_series(reader, run->number - 1, (*at)++, out);
+        if (status < 0 ||
+            (out->shape == ES_SHAPE_RUN && out->last_step != ES_UNKNOWN &&
+             !es_series_is_member(out->name)))
+            return status;
+    }
+    return ES_DONE;
 }
 
 static es_status find_series(shown_series *out, es_drawing *drawing,
@@ -345,16 +355,13 @@ static es_status find_series(shown_series *out, es_drawing *drawing,
 {
     es_reader *reader = NULL;
     es_series series;
+    size_t at = 0;
     es_status status = es_source_open(&reader, run);
-    for (size_t i = 0;
-         status == ES_OK && i < es_reader_n_series(reader, run->number - 1);
-         i++) {
-        status = es_reader_series(reader, run->number - 1, i, &series);
-        if (status == ES_OK && has_values(&series))
-            status = add_series(out, drawing, &series);
-    }
+    while (status == ES_OK &&
+           (status = next_series(&series, &at, reader, run)) == ES_OK)
+        status = add_series(out, drawing, &series);
     es_damage_close(reader);
-    return status;
+    return status == ES_DONE ? ES_OK : status;
 }
 
 es_status es_fits_values(const es_run_summary *run,
@@ -362,16 +369,12 @@ es_status es_fits_values(const es_run_summary *run,
 {
     es_reader *reader = NULL;
     es_series series;
-    bool fits = false;
+    size_t at = 0;
     es_status status = es_source_open(&reader, run);
-    for (size_t i = 0; status == ES_OK && !fits &&
-                       i < es_reader_n_series(reader, run->number - 1);
-         i++) {
-        status = es_reader_series(reader, run->number - 1, i, &series);
-        fits = status == ES_OK && has_values(&series);
-    }
+    if (status == ES_OK)
+        status = next_series(&series, &at, reader, run);
     es_damage_close(reader);
-    return status < 0 || fits
+    return status != ES_DONE
                ? status
                : es_fail(ES_ENOTFOUND,
                          "%s: %s needs a series with one value per run",
@@ -402,10 +405,10 @@ es_status es_draw_values(es_picture **out, es_drawing *drawing)
         return status;
     if (!all.trained && !all.evaluated)
         return lacks("value", drawing->options);
-    describe(note, sizeof note, drawing->options, &all);
+    es_text text = es_text_begin(note, sizeof note);
+    describe(&text, drawing->options, &all);
     if (shown.more)
-        strncat(note, "; further series: draw curves --series NAME",
-                sizeof note - strlen(note) - 1);
+        es_text_append(&text, "; further series: draw curves --series NAME");
     es_curves figure = figure_of(drawing);
     figure.panels = shown.panels;
     figure.n_panels = shown.n;

@@ -238,6 +238,17 @@ static bool parse_end(int64_t *end, const char *text, size_t n)
     return n == 0 || es_int_parse(end, number, 0, ES_MAX_STEP) == ES_OK;
 }
 
+char *es_step_range_print(char out[ES_STEP_RANGE_MAX],
+                          const es_step_range *range)
+{
+    int n = snprintf(out, ES_STEP_RANGE_MAX, "from step %lld ",
+                     (long long)range->first);
+    snprintf(out + n, ES_STEP_RANGE_MAX - (size_t)n,
+             range->last < ES_MAX_STEP ? "to %lld" : "on",
+             (long long)range->last);
+    return out;
+}
+
 es_status es_figures_set_steps(es_figure_options *options, const char *text)
 {
     es_step_range range = {true, 0, ES_MAX_STEP};

@@ -59,10 +59,10 @@ es_status es_source_empty(es_reader *reader, const es_series *series,
     if (!steps->given)
         return es_fail(ES_ENOTFOUND, "%s: series %s has no sample yet",
                        es_reader_path(reader), series->name);
-    return es_fail(ES_ENOTFOUND,
-                   "%s: series %s has no sample from step %lld to %lld",
+    char range[ES_STEP_RANGE_MAX];
+    return es_fail(ES_ENOTFOUND, "%s: series %s has no sample %s",
                    es_reader_path(reader), series->name,
-                   (long long)steps->first, (long long)steps->last);
+                   es_step_range_print(range, steps));
 }
 
 /* Opens a series of a run. If `either` is true and the series exists only in

@@ -5,8 +5,9 @@
 const Live = (() => {
     const about = Data.about.live || null, on = Boolean(about);
     // Values of one series, and of all series that are loaded together; names in
-    // one request, and requests at once.
-    const MOST = {series: 250000, all: 4000000, names: 8, requests: 3};
+    // one request, requests at once, and runs in a figure (ES_SERVE_PLACES_MOST).
+    const MOST = {series: 250000, all: 4000000, names: 8, requests: 3,
+                  drawn: 150};
     const KEPT = 12;    // series that are kept although they are not drawn
     const PAUSE = 200;  // milliseconds between requests of the list
     const ALERTS = 5;   // alerts in the banner
@@ -293,12 +294,16 @@ const Live = (() => {
 
     /* --- figures and files -----------------------------------------------*/
 
-    // Requests figures on one page, of the open runs or of the first selected
-    // ones (always if `all` is true); `span` is the range of steps of a zoomed chart. A delta subtracts the first run.
+    // Requests figures on one page, of the open runs or, if none is open or `all`
+    // is true, of the selected runs. `span` is the range of steps of a zoomed
+    // chart. A delta subtracts the first run.
     async function draw({names, log, full, span, all}, format) {
         const {open, selected, delta, series, step, theme} = State.now;
         const runs = names.includes('delta') && delta ? [delta[1], delta[0]]
-            : (open.length && !all ? open : selected).slice(0, 150);
+            : (open.length && !all ? open : selected).slice(0, MOST.drawn);
+        if (all && selected.length > MOST.drawn)
+            throw new Error(`a picture shows at most ${MOST.drawn} runs: ` +
+                'filter the runs');
         return (await Server.get('api/draw', [
             ...names.map((name) => ['figure', name]),
             ...log ? [['log', 1]] : [], ...full ? [['full', 1]] : [],

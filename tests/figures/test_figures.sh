@@ -105,6 +105,10 @@ awk 'BEGIN { print "step,loss"; for (s = 0; s < 100; s += 10) print s "," 9 - s 
 exits 'steps between two samples' 3 'no loss was recorded from step 11 to 19' "$scan" draw loss losses.db --series loss --steps 11-19
 exits 'steps between two samples of a series' 3 'losses.db: series loss has no sample from step 11 to 19' \
     "$scan" draw curves losses.db --series loss --steps 11-19
+printf 'step,loss,eval:loss\n0,3,3\n10,2,\n20,,2\n' >phases.csv
+"$scan" import -q phases.csv -o phases.db
+exits 'steps after the last sample of a phase' 3 'phases.db: series loss has no sample from step 11 on' \
+    "$scan" draw curves phases.db --series loss --steps 11-
 exits 'steps without values' 3 'no value was recorded from step 11 to 19' "$scan" draw values losses.db --series loss --steps 11-19
 
 # --- values of runs

@@ -343,6 +343,13 @@ def a_sweep(browser, options):
         browser.click(f"#{card}-card [data-format={form}]")
         data = browser.downloaded("." + form).read_bytes()
         check(f"a panel is saved as {form}", data.startswith(start), data[:60])
+    browser.js("document.getElementById('runs-card').querySelector('.head')"
+               ".scrollIntoView({block: 'center'})")
+    browser.click("#runs-card .save summary")
+    browser.click("#runs-card [data-format=svg]")
+    check("a picture of too many runs is refused", tab.sees(
+        "document.querySelector('#tip:not([hidden])').innerText.includes('at most 150 runs')"),
+        tab.text("#tip"))
     tab.is_calm("a sweep")
     server.end()
 

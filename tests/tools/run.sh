@@ -56,7 +56,7 @@ trap 'stop 129' HUP
 trap 'stop 130' INT
 trap 'stop 143' TERM
 
-# Runs the longest tests first, so that none of them is left to the end. The
+# Runs the longest tests first, because one that starts last would delay the end. The
 # order follows the durations of the last run; if there was none, scripts and a
 # few programs come first.
 times=$BUILD/test-times
